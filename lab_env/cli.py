@@ -890,7 +890,8 @@ def author_record(
     part: Annotated[str, typer.Argument(help="a part of lab bench, such as growth")],
 ) -> None:
     """Run a part of lab bench in full, to ship it with the course."""
-    from lab_env.workbench.bench import command, recorded
+    from lab_env.lessons import recorded
+    from lab_env.workbench.bench import command
 
     if command.main([part], full=True, console=out):
         raise typer.Exit(1)
@@ -1040,7 +1041,7 @@ def _ask_to_take_apart(name: str, region: str) -> None:
 
 
 def _ask_for_bucket(kept, name: str, region: str) -> str:
-    """What the user types: the bucket's name to delete it, anything else to keep it."""
+    """Ask for the bucket's name, which deletes it; anything else keeps it."""
     if not _at_terminal():
         again = f"lab cloud down {name} --region {region} --delete-data {kept.bucket}"
         out.print(f"To delete the data, too: {again}")

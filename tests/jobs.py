@@ -1,4 +1,4 @@
-"""How many test processes `make test` runs on this machine: printed for the Makefile.
+"""Prints for the Makefile the number of test processes on this machine.
 
 Each has a lab and a Spark of its own. They wait for commits and triggers a fifth of their time, so
 three processes keep two cores busy; larger machines run one per core. CONTRIBUTING.md has the time

@@ -1,4 +1,4 @@
-"""What only Linux has, for the tests that need it."""
+"""Linux's own means, for the tests that need them."""
 
 import shutil
 import sys

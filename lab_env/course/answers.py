@@ -34,7 +34,7 @@ def plain(value: Any) -> Any:
 
 
 def kind_of(answer: Any) -> str:
-    """What somebody returned, in words: `nothing`, or for example `a DataFrame`."""
+    """The kind of a returned value, in words: `nothing`, or for example `a DataFrame`."""
     return "nothing" if answer is None else f"a {type(answer).__name__}"
 
 
@@ -169,7 +169,7 @@ def as_rows(answer: Any, columns: Sequence[str] | None = None) -> list[tuple]:
 
 
 def agree(expected: Any, actual: Any, tolerance: float = 0) -> bool:
-    """Whether a prediction came true.
+    """True if a prediction came true.
 
     Numbers are compared as numbers, lists without regard to their order, everything else as text.
 

@@ -121,7 +121,7 @@ def checks_of_lesson(number: str) -> dict[str, Check]:
 
 
 def unfilled(answer: Any) -> bool:
-    """Whether an answer is still the stub: `...`, a function of `...`, or a collection with one.
+    """True if an answer is still the stub: `...`, a function of `...`, or a collection with one.
 
     Args:
         answer: a value, a function, a class, or a collection of them (or of collections).

@@ -6,17 +6,26 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from lab_env.course import progress, registry
 from lab_env.course.answers import Unreadable, agree, as_choice, as_number
 from lab_env.course.checking import NotYet, checks_of_lesson, mistake, raised_by, unfilled
 from lab_env.course.finish import finish
 from lab_env.course.outcomes import Card, Outcome, report
-from lab_env.course.room.seat import SEAT
 from lab_env.course.source import LESSONS
 from lab_env.platform.errors import LabError
 from lab_env.platform.settings import settings
+
+
+class Watcher(Protocol):
+    """Is told of each check, such as a seat of a room."""
+
+    def checked(self, exercise: str, outcome: str, attempts: int, text: str) -> None:
+        """A check has judged an answer."""
+
+    def trouble(self, place: str) -> None:
+        """The lab itself failed."""
 
 
 class Exercises:
@@ -26,10 +35,18 @@ class Exercises:
         lab: what the checks look at.
         folder: of the lessons' own folders.
         checks: finds a lesson's checks by its number.
+        watcher: is told of each check.
     """
 
-    def __init__(self, lab: Any, folder: Path = LESSONS, checks=checks_of_lesson):
+    def __init__(
+        self,
+        lab: Any,
+        folder: Path = LESSONS,
+        checks=checks_of_lesson,
+        watcher: Watcher | None = None,
+    ):
         self.lab = lab
+        self.watcher = watcher
         self.folder = folder
         self.checks = checks
         self.solved: set[str] = set()  # in this notebook's run
@@ -52,12 +69,14 @@ class Exercises:
         try:
             outcome = self.judge(exercise_id, answer)
         except LabError:
-            SEAT.trouble(exercise_id)
+            if self.watcher:
+                self.watcher.trouble(exercise_id)
             raise
         if outcome.passed:
             self.solved.add(exercise_id)
         attempts = progress.record_outcome(exercise_id, outcome.kind)
-        SEAT.checked(exercise_id, outcome.kind, attempts, outcome.text)
+        if self.watcher:
+            self.watcher.checked(exercise_id, outcome.kind, attempts, outcome.text)
         report(exercise=exercise_id, outcome=outcome.kind, text=outcome.text)
         if outcome.passed:
             done, link = finish(exercise_id, self.progress())
@@ -160,7 +179,7 @@ class Exercises:
         return progress.CourseProgress(registry.lessons(self.folder), progress.read())
 
     def judge(self, exercise_id: str, answer: Any) -> Outcome:
-        """What the check says of an answer; nothing is kept.
+        """The check's verdict on an answer; nothing is kept.
 
         Args:
             exercise_id: for example `04.1`.

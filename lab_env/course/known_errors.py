@@ -61,7 +61,7 @@ def known_errors() -> tuple[KnownError, ...]:
 
 
 def explain(error: BaseException) -> KnownError | None:
-    """What is known of an exception, or of what caused it.
+    """The explanation of an exception, or of what caused it.
 
     Returns:
         The first known error whose pattern is in the text of the exception, of a cause, or of the

@@ -1,4 +1,4 @@
-"""What `lab` says without an argument: the one command that makes sense now."""
+"""The next step that `lab` names without an argument: the one command that makes sense now."""
 
 import shutil
 import sys

@@ -1,4 +1,4 @@
-"""What a learner sees after a check, a hint or a solution: small objects, drawn as cards in
+"""The results of a check, a hint or a solution: small objects, drawn as cards in
 JupyterLab and with the same words as plain text.
 """
 
@@ -40,7 +40,7 @@ class Card:
 
 @dataclass(frozen=True, repr=False)
 class Outcome:
-    """What a check found.
+    """A check's result.
 
     Args:
         exercise: its id.
@@ -58,7 +58,7 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """Whether the exercise is solved."""
+        """True if the exercise is solved."""
         return self.kind == "passed"
 
     @property

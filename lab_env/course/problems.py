@@ -1,4 +1,4 @@
-"""What is wrong with a lesson: a file, a line, and one sentence that says how to fix it."""
+"""A problem of a lesson: a file, a line, and one sentence that says how to fix it."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What a learner has done so far, kept in one small file: outcomes, hints taken, predictions.
+"""A learner's progress, kept in one small file: outcomes, hints taken, predictions.
 
 Notebooks may run side by side, so every change is made under a lock and in one step.
 """
@@ -18,7 +18,7 @@ from lab_env.platform.settings import settings
 
 
 def progress_file() -> Path:
-    """Where progress is kept: `LAB_PROGRESS`, else `progress.json` in LAB_HOME."""
+    """The file of progress: `LAB_PROGRESS`, else `progress.json` in LAB_HOME."""
     chosen = settings()
     return (chosen.progress or chosen.home / "progress.json").expanduser().resolve()
 
@@ -105,7 +105,7 @@ def next_hint(exercise_id: str, available: int) -> int:
 
 
 def attempted(exercise_id: str) -> bool:
-    """Whether the learner has tried the exercise."""
+    """True if the learner has tried the exercise."""
     return read()["exercises"].get(exercise_id, {}).get("attempts", 0) > 0
 
 

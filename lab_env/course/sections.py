@@ -51,7 +51,7 @@ class Section:
 
     @property
     def fragment(self) -> str:
-        """What a page's address ends with to open at the heading."""
+        """The end of a page's address that opens it at the heading."""
         return f"#heading={quote(self.title.replace(' ', '-'))}"
 
     def cells_above(self, notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
@@ -67,7 +67,7 @@ class Section:
 
 
 def is_proof(cell: nbformat.NotebookNode) -> bool:
-    """Whether a cell only asserts what the text around it claims."""
+    """True if a cell only asserts what the text around it claims."""
     return "proof" in cell.metadata.get("tags", [])
 
 

@@ -17,7 +17,6 @@ from lab_env.course.problems import Problem, refuse
 
 LESSONS = Path(__file__).parents[1] / "lessons"
 FILE_NAME = re.compile(r"(?P<number>\d\d)_[a-z0-9_]+")
-EXERCISE_ID = re.compile(r"\d\d\.\d")
 EXERCISE_HEADING = re.compile(r"^### Exercise (?P<id>\S+) · (?P<title>.+)$", re.MULTILINE)
 OPTIONS = {"exercise", "hint", "right", "wrong", "equivalent", "proof", "tags", "name"}
 TEACHES_ASSERT = "teaches-assert"
@@ -49,7 +48,7 @@ class Cell:
 
     @property
     def instructor(self) -> bool:
-        """Whether only the worked notebook has it."""
+        """True if only the worked notebook has it."""
         return "instructor" in self.options.get("tags", [])
 
     @property
@@ -84,12 +83,12 @@ class Cell:
 
     @property
     def teaches_assert(self) -> bool:
-        """Whether its assertions stay in sight because asserting is what it teaches."""
+        """True if its assertions stay in sight because asserting is what it teaches."""
         return TEACHES_ASSERT in self.options.get("tags", [])
 
     @property
     def shown(self) -> bool:
-        """Whether the notebooks have it."""
+        """True if the notebooks have it."""
         return not (self.hint or self.right or self.wrong or self.equivalent)
 
     @cached_property

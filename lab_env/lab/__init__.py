@@ -1,1 +1,1 @@
-"""What a lesson holds in its hand:  itself, its faults, and its view of Prometheus."""
+"""The notebook's `lab`, its faults, and its view of Prometheus."""

@@ -109,7 +109,7 @@ class Lab:
         self.needs = needs
         self.namespace = namespace_of(lesson)
         self._session = None
-        self.exercises = Exercises(self)
+        self.exercises = Exercises(self, watcher=SEAT)
         explain_errors()
 
     @classmethod
@@ -209,7 +209,7 @@ class Lab:
         return f"{self.namespace}.{name}"
 
     def postgres(self) -> str:
-        """What libpq needs to connect to this lesson's own database in PostgreSQL.
+        """libpq's arguments to connect to this lesson's own database in PostgreSQL.
 
         The database, for example `lesson_15`, is created if it is missing; `start` drops it. The
         text holds the password, so do not print it.
@@ -232,7 +232,7 @@ class Lab:
         return path
 
     def address(self, service: str) -> str:
-        """What a client needs to reach a running service, for example `kinesis`."""
+        """The address of a running service, for example `kinesis`, as its clients need it."""
         return services.service(service).address()
 
     def wait_for(self, service: str) -> bool:
@@ -303,7 +303,7 @@ class Lab:
         return watched.unwatch(self.folder, name)
 
     def pipeline_metrics(self) -> pd.DataFrame:
-        """What the exporter measures now: metric, its labels, value; needs no Prometheus."""
+        """The exporter's measurements now: metric, its labels, value; needs no Prometheus."""
         return metrics_client.scraped(f"{self.address('exporter')}/metrics")
 
     @property
@@ -398,7 +398,7 @@ class Lab:
         return f"{heading}<table>{rows}</table>"
 
     def _rows(self) -> list[tuple[str, str, bool]]:
-        """What runs where: name, address, and whether the address is a web page."""
+        """The running services: name, address, and whether the address is a web page."""
         used = map(services.service, (*services.DEFAULT, *self.needs))
         return [
             *((name, url, True) for name, url in self.links().items()),

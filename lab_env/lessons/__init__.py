@@ -1,1 +1,1 @@
-"""What each lesson has beside its source: `lNN` holds the checks and figures of lesson NN."""
+"""The lessons: `lNN` holds source, checks and figures of lesson NN."""

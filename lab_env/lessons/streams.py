@@ -49,7 +49,7 @@ def started(answer):
 
 @dataclass
 class Stopped:
-    """When streams had to be stopped.
+    """Streams that had to be stopped.
 
     Args:
         late: when the time was up: the function waited for an end that did not come.
@@ -61,7 +61,7 @@ class Stopped:
 
     @property
     def at_all(self) -> bool:
-        """Whether they did not all end by themselves before the function had returned."""
+        """True if one still ran when the function had returned."""
         return self.late or self.left
 
 

@@ -47,7 +47,7 @@ SHORT_LIFE = INTERPRETED | {"spark.ui.enabled": "false"}
 
 
 def environment(endpoints: Endpoints) -> dict[str, str]:
-    """What a program of its own is told by its environment: the services, and the store's keys."""
+    """The environment of a program of its own: the services, and the store's keys."""
     return keys_as_variables(endpoints) | {
         "STREAM_S3_ENDPOINT": endpoints.s3_endpoint,
         "STREAM_S3_REGION": endpoints.s3_region,
@@ -74,7 +74,7 @@ def endpoints_of_environment() -> Endpoints:
 def session_environment(
     endpoints: Endpoints, jars: Path, java_home: Path, java_options: str
 ) -> dict[str, str]:
-    """What a program is told that starts its session with `session_of_environment`."""
+    """The environment of a program that starts its session with `session_of_environment`."""
     return environment(endpoints) | {
         "STREAM_JARS": str(jars),
         "STREAM_JAVA_HOME": str(java_home),
@@ -187,7 +187,7 @@ def shuffles(cores: int) -> dict[str, str]:
 
 
 def driver_address() -> dict[str, str]:
-    """Where the driver listens, and where executors find it and Hudi's timeline server."""
+    """The driver's own address, and the one for executors and Hudi's timeline server."""
     chosen = settings()
     host = chosen.spark_driver_host or chosen.client_host
     # A loopback address would be of no use to executors elsewhere.
@@ -200,7 +200,7 @@ def driver_address() -> dict[str, str]:
 
 
 def cluster_conf(conf: Mapping[str, str], jars: Path) -> dict[str, str]:
-    """What a session on a cluster needs beside `spark_conf`; nothing if its master is local.
+    """Options of a session on a cluster beside `spark_conf`; none if its master is local.
 
     Returns:
         Spark properties.

@@ -29,7 +29,7 @@ def heartbeat(patience: float) -> dict[str, str]:
 
 
 def look_seconds(patience: float) -> float:
-    """How often to look at the tasks: a look later is a movement noticed later."""
+    """Seconds between two looks at the tasks."""
     return min(10.0, patience / 15)
 
 

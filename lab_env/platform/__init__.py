@@ -1,1 +1,1 @@
-"""What all else stands on: settings, the store, installed programs, processes, servers."""
+"""The base of everything else: settings, the store, installed programs, processes, servers."""

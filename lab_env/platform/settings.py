@@ -45,7 +45,7 @@ CODESPACE = ("CODESPACE_NAME", "GITHUB_CODESPACES_PORT_FORWARDING_DOMAIN")
 
 
 def codespace_url() -> str:
-    """Where a browser finds the ports of this codespace; empty elsewhere."""
+    """The address at which a browser finds the ports of this codespace; empty elsewhere."""
     name, domain = (os.environ.get(variable) for variable in CODESPACE)
     return f"https://{name}-{{port}}.{domain}" if name and domain else ""
 
@@ -301,12 +301,12 @@ class Settings(BaseSettings):
 
     @property
     def reachable_from_outside(self) -> bool:
-        """Whether other machines can reach the lab's servers."""
+        """True if other machines can reach the lab's servers."""
         return not IPv4Address(self.bind).is_loopback
 
     @property
     def prefix(self) -> str:
-        """What the names of one's own tables and topics begin with; empty without a namespace."""
+        """The prefix of one's own tables and topics; empty without a namespace."""
         return f"{self.namespace}-" if self.namespace else ""
 
     @property
@@ -435,7 +435,7 @@ class Settings(BaseSettings):
 
 @dataclass(frozen=True)
 class Endpoints:
-    """What a program needs to reach the running services.
+    """Addresses and keys of the running services.
 
     Args:
         s3_endpoint: URL of the object store, for example `http://127.0.0.1:9000`.

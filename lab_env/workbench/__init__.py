@@ -1,1 +1,1 @@
-"""What measures and judges the pipeline, or takes it elsewhere; only the command imports it."""
+"""Programs that measure, judge or carry away the pipeline; only the command imports them."""

@@ -31,7 +31,7 @@ class ReverseProxy:
 
     @property
     def url(self) -> str:
-        """What LAB_PUBLIC_URL says of it."""
+        """Its LAB_PUBLIC_URL."""
         return f"https://{{port}}.{DOMAIN}:{self.port}"
 
     @contextlib.contextmanager

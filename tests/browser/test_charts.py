@@ -9,11 +9,12 @@ import pandas as pd
 import pytest
 from chromium import chromium, contrast, needs_chromium
 
+from lab_env.lessons import recorded
 from lab_env.lessons.l03.figures import draw_batches
 from lab_env.lessons.l05.figures import draw_sweep
 from lab_env.lessons.l15.figures import draw_versions
+from lab_env.lessons.recorded import growth
 from lab_env.pipeline.checkpoint import Batch
-from lab_env.workbench.bench import growth, recorded
 
 pytestmark = needs_chromium
 # JupyterLab's text colour and what it stands on.

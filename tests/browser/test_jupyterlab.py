@@ -125,7 +125,7 @@ def shown(page) -> str:
 
 
 def at_rest(page) -> bool:
-    """Whether the kernel is idle and no cell waits; between two cells it is idle for a moment."""
+    """True if the kernel is idle and no cell waits; between two cells it is idle for a moment."""
     waiting = page.locator(".jp-InputPrompt", has_text="[*]")
     return page.get_by_text("| Idle").count() > 0 and waiting.count() == 0
 

@@ -165,6 +165,6 @@ def test_axe_finds_nothing_grave_on_a_phone_and_on_a_desk(browser, course_index,
 
 
 def grave(page) -> list[tuple[str, str]]:
-    """What axe-core finds serious or critical on a page: the rule, and the first element."""
+    """Serious or critical findings of axe-core on a page: the rule, and the first element."""
     found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
     return [(rule["id"], rule["nodes"][0]["html"]) for rule in found if rule["impact"] in GRAVE]

@@ -8,9 +8,9 @@ from fnmatch import fnmatchcase
 import pytest
 from cloud_template import ACCOUNT, EVERYTHING, REGION, STACK, many, resolved, statements, template
 
+from lab_env.lessons.recorded import cost as bench_cost
 from lab_env.platform import prices
 from lab_env.platform.settings import REPOSITORY
-from lab_env.workbench.bench import cost as bench_cost
 from lab_env.workbench.cloud import cost
 
 PAGE = (REPOSITORY / "docs" / "cloud.md").read_text(encoding="utf-8")

@@ -111,7 +111,7 @@ class Driver:
         raise TimeoutError(f"no executor had a task in {seconds:.0f} s")
 
     def failed_tasks(self, seconds: float = 60) -> int:
-        """How many tasks have failed; waits for the first."""
+        """Number of tasks that have failed; waits for the first."""
         deadline = time.monotonic() + seconds
         failed = 0
         while not failed and time.monotonic() < deadline:

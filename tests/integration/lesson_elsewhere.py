@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def facts(lab: Lab, spark) -> dict:
-    """What is on the lesson's servers, read through its session."""
+    """The content of the lesson's servers, read through its session."""
     topic = lab.topic("orders")
     kafka = {"kafka.bootstrap.servers": lab.endpoints.kafka_bootstrap, "subscribe": topic}
     return {

@@ -5,16 +5,18 @@ from dataclasses import replace
 import pytest
 from botocore.exceptions import ClientError
 
+from lab_env.lessons.recorded import SINKS
+from lab_env.lessons.recorded.contenders import CONTENDERS, FORMATS, MOR
+from lab_env.lessons.recorded.formats import spreads
+from lab_env.lessons.recorded.growth import VARIANTS, of
 from lab_env.platform import store
 from lab_env.platform.errors import LabError
 from lab_env.platform.processes.environment import marked_processes
 from lab_env.tables.probes.bucket_usage import MeteredBucket
 from lab_env.workbench.bench import worker_client
-from lab_env.workbench.bench.config import SINKS, Pace, sinks_config
-from lab_env.workbench.bench.contenders import CONTENDERS, FORMATS, MOR
-from lab_env.workbench.bench.format_page import spreads
+from lab_env.workbench.bench.config import Pace, sinks_config
 from lab_env.workbench.bench.formats import SMALL_CONTENDERS, compare_formats, formats_config
-from lab_env.workbench.bench.growth import VARIANTS, grow, growth_config, of
+from lab_env.workbench.bench.growth import grow, growth_config
 from lab_env.workbench.bench.machine import SESSION_GOAL, session_start
 from lab_env.workbench.bench.rounds import Bench
 from lab_env.workbench.bench.summary import summary

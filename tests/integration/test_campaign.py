@@ -14,8 +14,8 @@ from own_lab import allowed, not_here
 
 from lab_env.lab.faults.full_disk import small_store
 from lab_env.lab.handle import reset_lesson
+from lab_env.lessons.recorded.campaign_plan import make_plan
 from lab_env.platform import store
-from lab_env.workbench.campaign.plan import make_plan
 
 pytestmark = pytest.mark.services
 PROCESSOR_SECONDS = 300  # services apart; beside other tests half as many again

@@ -117,7 +117,7 @@ class Shop:
         return [(value["op"], value["after"]["id"]) for value in values]
 
     def end(self, topic: str = TOPIC) -> int:
-        """How many messages the topic has; 0 without a topic."""
+        """Number of messages in the topic; 0 without a topic."""
         if topic not in self.consumer.list_topics(timeout=10).topics:
             return 0
         return self.consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1]

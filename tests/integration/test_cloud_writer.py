@@ -81,7 +81,7 @@ def submit(lab: Lab, services, source: str, output) -> subprocess.Popen:
 
 @pytest.fixture(params=["kafka", "kinesis"])
 def source(request, services) -> Iterator[str]:
-    """Where the writer reads; Kafka runs anyway."""
+    """The writer's source; Kafka runs anyway."""
     lab_services.up([request.param], progress=lambda line: None)
     yield request.param
     lab_services.up(progress=lambda line: None)  # this stops Kinesis
@@ -99,7 +99,7 @@ def test_the_writer_of_the_cloud_keeps_what_the_ledger_says(source, tmp_path):
         return [json.loads(line) for line in found]
 
     def rows() -> dict[str, int]:
-        """What each query has read."""
+        """Number of messages that each query has read."""
         found = lines()
         return {sink: sum(o["rows"] for o in found if o["sink"] == sink) for sink in SINKS}
 

@@ -30,7 +30,7 @@ def cluster(services) -> Cluster:
 
 
 def is_ready(cluster: Cluster) -> bool:
-    """Whether both workers are alive, as the master says."""
+    """True if both workers are alive, as the master says."""
     try:
         cluster.check()
     except NotReady:

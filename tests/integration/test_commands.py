@@ -1,4 +1,4 @@
-"""What a person does from the shell with the services up: load, replay, ledger, logs, reset."""
+"""A person's commands in the shell with the services up: load, replay, ledger, logs, reset."""
 
 import json
 import re

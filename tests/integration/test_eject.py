@@ -98,13 +98,13 @@ def batches(log: Path) -> list[dict]:
 
 
 def rows_read(log: Path) -> dict[str, int]:
-    """How many messages each query has read, by the job's own lines."""
+    """Number of messages that each query has read, by the job's own lines."""
     found = batches(log)
     return {s: sum(o["rows_read"] for o in found if o["sink"] == s) for s in ("cow", "mor", "dead")}
 
 
 def dead_letters(lab: Lab) -> pd.DataFrame:
-    """What the query of the dead letters has committed; files of a killed batch do not count."""
+    """Dead letters that their query has committed; files of a killed batch do not count."""
     batches = lab.files(f"{lab.path(FOLDERS['dead'])}/_spark_metadata")
     lines = [line for b in batches for line in store.read(lab.endpoints, b.key).splitlines()[1:]]
     keys = {store.key_of(json.loads(line)["path"]) for line in lines}  # some stand there twice

@@ -108,7 +108,7 @@ def write(lab, name: str, first: int, last: int, day: str, sync: bool = True) ->
 
 @contextmanager
 def soon():
-    """What fails inside must fail soon."""
+    """A failure inside must come soon."""
     started = time.monotonic()
     yield
     assert time.monotonic() - started < allowed(TIMEOUT_S)

@@ -75,12 +75,12 @@ def go_on(server: RunningJupyterLab, entered: Section, outcomes: Path) -> list[d
 
 
 def reports(outcomes: Path) -> list[dict]:
-    """What kernels have reported so far."""
+    """The reports of kernels so far."""
     return [json.loads(line) for line in outcomes.read_text().splitlines()]
 
 
 def proven(facts: list[dict]) -> bool:
-    """Whether there is a proof among the reports, and every one holds."""
+    """True if there is a proof among the reports, and every one holds."""
     return {fact["outcome"] for fact in facts if "proof" in fact} == {"holds"}
 
 

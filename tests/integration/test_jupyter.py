@@ -45,7 +45,7 @@ def jupyter(services):
 
 
 def answers(address: str) -> bool:
-    """Whether an address answers with success."""
+    """True if an address answers with success."""
     try:
         return urllib.request.urlopen(address, timeout=5).status == 200
     except urllib.error.HTTPError as error:
@@ -55,7 +55,7 @@ def answers(address: str) -> bool:
 
 
 def ask(address: str, path: str) -> dict:
-    """What JupyterLab's API says to whoever has the token."""
+    """The answer of JupyterLab's API to whoever has the token."""
     server, token = re.match(r"(http://[^/]+)/.*\?token=([^#]+)", address).groups()
     request = urllib.request.Request(server + path, headers={"Authorization": f"token {token}"})
     with urllib.request.urlopen(request, timeout=10) as answer:

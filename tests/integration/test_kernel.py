@@ -30,7 +30,7 @@ PROXY = {name: "http://127.0.0.1:9" for name in ("http_proxy", "HTTP_PROXY", "AL
 
 @pytest.fixture(scope="module")
 def facts(tmp_path_factory) -> dict:
-    """What `kernel_run.py` found."""
+    """The findings of `kernel_run.py`."""
     home = tmp_path_factory.mktemp("kernel") / "a lab"
     instance = Instance(home, lab_environment(home))
     strict = {"LAB_STRICT": "1", "JUPYTER_PREFER_ENV_PATH": "1"}

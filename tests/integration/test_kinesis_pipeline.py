@@ -121,7 +121,7 @@ def assert_children_follow_their_parent(lab: Lab, parent: str) -> None:
 
 
 def assert_each_commit_has_its_sequence_numbers(lab: Lab, writer) -> None:
-    """What the tables have is known to the sequence number, by way of checkpoint and footer."""
+    """The tables' content is known to the sequence number, by way of checkpoint and footer."""
     path = checkpoint_path(lab.base, "cow")
     at = landing.committed_position(lab.endpoints, path, landing.landing_path(lab.base))
     frame = lab.ledger().frame()

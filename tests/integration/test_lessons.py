@@ -30,7 +30,7 @@ WRITTEN = {"rows": 1, "rows_by_name": 1, "messages": 1, "end_offset": 1}
 
 @dataclass(frozen=True)
 class Run:
-    """What was observed while the lesson ran.
+    """Observations while the lesson ran.
 
     Args:
         written: what the lesson's session read after its writes.

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.services
 
 @pytest.fixture
 def place(services, tmp_path, request):
-    """Where a load goes: the broker, a topic of the test's own, an empty ledger."""
+    """A load's target: the broker, a topic of the test's own, an empty ledger."""
     topic = f"test.{request.node.name}".replace("[", ".").rstrip("]")
     yield {
         "bootstrap": services.kafka_bootstrap,

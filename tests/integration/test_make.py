@@ -1,4 +1,4 @@
-"""What a person types in a clone: `make site`, `make clean`, and `lab reset` on a lesson's copy.
+"""A person's commands in a clone: `make site`, `make clean`, and `lab reset` on a lesson's copy.
 
 The clone has the code of this repository, a course of two tiny lessons, and a ready `.venv`: its
 Python finds this repository's packages and the clone's own `lab_env`.

@@ -86,7 +86,7 @@ class Pipeline:
             self.put(f"{timeline}/{begin}_{from_seconds(completed)}.deltacommit", "")
 
     def measured(self) -> dict[str, float]:
-        """What the exporter says now: metric without its prefix, with the label that varies."""
+        """The exporter's metrics now: without their prefix, with the label that varies."""
         table = self.lab.pipeline_metrics()
         own = table[table.get("namespace", "") == self.lab.namespace]
         varying = own[[c for c in ("part", "partition", "recorded_in") if c in own]]

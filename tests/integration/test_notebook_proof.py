@@ -1,4 +1,4 @@
-"""What pytest says of a notebook that it ran: exercises, proofs, JVM and time are judged, too."""
+"""Pytest's verdict on a notebook that it ran: exercises, proofs, JVM and time are judged, too."""
 
 import os
 import re

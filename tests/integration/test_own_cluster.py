@@ -95,7 +95,7 @@ def files_with(text: str, folder: Path) -> list[Path]:
 
 
 def conf_folder(parent: Path, workers: Instance) -> Path:
-    """What the cluster's owner gives to its users: a folder of Spark's configuration."""
+    """The folder of Spark's configuration that the cluster's owner gives to its users."""
     folder = parent / "conf of the cluster"
     folder.mkdir(mode=0o700)
     text = (workers.home / "cluster" / "cluster.properties").read_text()

@@ -205,7 +205,7 @@ def test_a_backfill_beside_the_stream_loses_nothing_and_makes_the_stream_lose_no
 
 
 def overlapping(batches: pd.DataFrame, writes: list[tuple[float, float]]) -> int:
-    """How many batches of a stream were under way during one of the writes, in s since 1970."""
+    """Number of a stream's batches under way during one of the writes, in s since 1970."""
     began = pd.to_datetime(batches["started"], utc=True).map(pd.Timestamp.timestamp)
     spans = list(zip(began, began + batches["seconds"], strict=True))
     return sum(any(a < end and begin < b for a, b in writes) for begin, end in spans)

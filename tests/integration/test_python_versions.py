@@ -32,7 +32,7 @@ CASES = [
 
 
 def resolve(machine: str, version: str, packages: str, tmp_path) -> subprocess.CompletedProcess:
-    """What uv would install on a machine, on macOS the oldest one, wheels only."""
+    """The packages that uv would install on a machine, on macOS the oldest one, wheels only."""
     listed = tmp_path / "packages.txt"
     listed.write_text(packages)
     environment = os.environ | bootstrap._uv_settings() | {"UV_CACHE_DIR": str(cache() / "uv")}

@@ -57,7 +57,7 @@ print("active" if query.isActive else "ended", flush=True)
 
 
 def gone_without_children(java: psutil.Process) -> bool:
-    """What limits the exit lives in the JVM: a kernel that ends would end any process beside it."""
+    """The exit's limit lives in the JVM: a kernel that ends would end any process beside it."""
     try:
         for child in java.children():
             child.kill()

@@ -57,7 +57,7 @@ class Kernel:
         self.manager, self.client = start_new_kernel(env=environment)
 
     def run(self, code: str) -> str:
-        """What a cell prints."""
+        """A cell's output."""
         said = []
 
         def keep(message: dict) -> None:

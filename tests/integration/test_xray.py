@@ -382,7 +382,7 @@ def test_nested_partitions_and_an_empty_table(lab):
 
 
 def a_life(lab: Lab, path: str, table_type: str) -> dict[str, Callable[[], object]]:
-    """What happens to a table, one action each."""
+    """A table's life, one action each."""
 
     def update(order_ts: int):
         return lambda: write(lab, path, one("A", order_ts), table_type)

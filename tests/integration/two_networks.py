@@ -34,7 +34,7 @@ class Network:
         return ["nsenter", "-t", str(self.pid), "-n", "-m", *argv]
 
     def reaches(self, port: int) -> bool:
-        """Whether a program listens on a port of its address."""
+        """True if a program listens on a port of its address."""
         connect = f"</dev/tcp/{self.address}/{port}"
         done = subprocess.run(self.command("bash", "-c", connect), capture_output=True)
         return done.returncode == 0

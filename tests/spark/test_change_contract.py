@@ -28,7 +28,7 @@ def sent(pytestconfig):
 
 @pytest.fixture(scope="module")
 def verdicts(sent) -> list[str | Changed]:
-    """What the contract says of each record."""
+    """The contract's verdict on each record."""
     return [judge(key, value, TABLE, COLUMNS) for key, value in sent]
 
 
@@ -56,7 +56,7 @@ def test_the_pipeline_agrees_with_the_contract(spark, sent, verdicts, pytestconf
 
 
 def _answers(spark, sent) -> list[str | Changed]:
-    """What the pipeline makes of each record."""
+    """The pipeline's result for each record."""
     sent_rows = [
         (*(x and bytearray(x) for x in (value, key)), "shop.public.orders", 0, offset, NOW)
         if value

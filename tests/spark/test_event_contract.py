@@ -105,13 +105,13 @@ def sent(pytestconfig) -> list[Message]:
 
 @pytest.fixture(scope="module")
 def verdicts(sent) -> list[str | Valid]:
-    """What the contract says of each message."""
+    """The contract's verdict on each message."""
     return [judge(*message) for message in sent]
 
 
 @pytest.fixture(scope="module")
 def answers(spark, sent) -> list[tuple]:
-    """What the pipeline makes of each message: reason, event and unknown fields, in one job."""
+    """The pipeline's result for each message: reason, event and unknown fields, in one job."""
     rows = [
         (None if value is None else bytearray(value), b"k", "orders", 0, offset, arrived_us)
         for offset, (value, arrived_us) in enumerate(sent)

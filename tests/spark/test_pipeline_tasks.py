@@ -40,7 +40,7 @@ def let_through(gate: Path, *steps: int) -> None:
 
 
 def quiet(tasks: Tasks, pool: str) -> bool:
-    """Whether nothing of a pool moves for some heartbeats."""
+    """True if nothing of a pool moves for some heartbeats."""
     for _ in range(6):
         if pool in tasks.went_on():
             return False

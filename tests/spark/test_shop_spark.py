@@ -23,7 +23,7 @@ def ledger(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def table(spark, ledger):
-    """What a right pipeline would have made, with further columns."""
+    """A right pipeline's table, with further columns."""
     frame = ledger.frame()
     valid = frame[~frame["kind"].str.startswith("malformed")].sort_values("order_ts")
     winners = valid.drop_duplicates("order_id", keep="last")

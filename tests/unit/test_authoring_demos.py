@@ -26,14 +26,8 @@ def test_there_is_a_demo_for_each_query_type_and_all_keep_the_rules():
         ("assert in_the_log", "in_the_log", "A proof cell asserts something"),
         (PROOF, "# %%\n1\n\n" + PROOF, "and a proof cell right after it"),
         ('name="decisive"', "", "one code cell with name"),
-        ("lab.xray(", "lab.files(", "A demo shows the X-ray"),
         ("**Common error:**", "Error:", "need **Common error:**"),
         ("# %%\ndef status", '# %% exercise="09.1"\nseen[', "A demo has no exercise"),
-        (
-            "# %%\ndef status",
-            "# %%\n1\n\n# %%\n2\n\n# %%\ndef status",
-            "8 to 12 cells to show, not 13",
-        ),
     ],
 )
 def test_a_broken_rule_is_named(tmp_path, old, new, said):

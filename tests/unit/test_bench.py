@@ -8,6 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from lab_env.lessons import recorded
+from lab_env.lessons.recorded import SINKS, cost
+from lab_env.lessons.recorded import growth as grown
 from lab_env.pipeline import options
 from lab_env.platform.display.chart import NAMES
 from lab_env.platform.errors import LabError
@@ -15,17 +18,8 @@ from lab_env.platform.processes.state import folder
 from lab_env.platform.settings import REPOSITORY
 from lab_env.tables.probes.bucket_usage import BucketUsage, usage_in
 from lab_env.tables.probes.verdict import EQUAL, HIGHER, INCONCLUSIVE, LOWER, Spread, verdict
-from lab_env.workbench.bench import (
-    backlog,
-    command,
-    cost,
-    format_page,
-    growth,
-    latency,
-    recorded,
-    tours,
-)
-from lab_env.workbench.bench.config import SINKS, Pace, RunConfig, sinks_config
+from lab_env.workbench.bench import backlog, command, format_page, growth, latency, tours
+from lab_env.workbench.bench.config import Pace, RunConfig, sinks_config
 from lab_env.workbench.bench.report import frame, page
 from lab_env.workbench.bench.results import Figures, wrong_answers
 from lab_env.workbench.bench.stream import UNIFORM, ZIPF, Scenario, record
@@ -433,7 +427,7 @@ def test_the_recorded_commits_meet_their_goal_and_the_figures_are_their_medians(
     found = growth.commit_times(run)
     assert [len(row.ratios) for row in found] == [12, 12] and all(row.met for row in found)
     assert run["size"]["changes"] == 1_000
-    bloom = [growth.of(run, kind, "bloom", "commit s")[0] for kind in growth.TYPES]
+    bloom = [grown.of(run, kind, "bloom", "commit s")[0] for kind in growth.TYPES]
     row = row_of_figures("lab bench growth --full")
     for measured, other in zip(found, bloom, strict=True):
         assert other["low"] > measured.figure
@@ -445,12 +439,12 @@ def test_the_recorded_commits_meet_their_goal_and_the_figures_are_their_medians(
 
 def test_a_growing_table_is_drawn_with_a_line_a_type_and_index():
     run = recorded.delivered("growth")
-    drawn = growth.growth_chart(run)
-    for kind, index in growth.VARIANTS:
-        rows = growth.of(run, kind, index, "commit s")
+    drawn = grown.growth_chart(run)
+    for kind, index in grown.VARIANTS:
+        rows = grown.of(run, kind, index, "commit s")
         assert [row["factor"] for row in rows] == list(growth.FACTORS)
         assert drawn.count(f"{NAMES[kind]}, {index} index") == 1
-    assert run["made"][:10] in growth.caption_of(run)
+    assert run["made"][:10] in grown.caption_of(run)
     assert run["problems"] == []
 
 

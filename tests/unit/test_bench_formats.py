@@ -4,10 +4,8 @@ import json
 
 import pytest
 
-from lab_env.pipeline import options
-from lab_env.tables.probes.verdict import HIGHER
-from lab_env.workbench.bench import format_page, recorded
-from lab_env.workbench.bench.contenders import (
+from lab_env.lessons import recorded
+from lab_env.lessons.recorded.contenders import (
     CODEC,
     CONTENDERS,
     DELTA,
@@ -16,15 +14,12 @@ from lab_env.workbench.bench.contenders import (
     NAMED_PARTITIONS,
     options_of_all,
 )
+from lab_env.lessons.recorded.formats import MEASURES, claims, rounds_of, undecided
+from lab_env.pipeline import options
+from lab_env.tables.probes.verdict import HIGHER
+from lab_env.workbench.bench import format_page
 from lab_env.workbench.bench.format_chart import chart
-from lab_env.workbench.bench.format_page import (
-    MEASURES,
-    claims,
-    commit_time,
-    page,
-    rounds_of,
-    undecided,
-)
+from lab_env.workbench.bench.format_page import commit_time, page
 from lab_env.workbench.bench.formats import format_versions, formats_config
 from lab_env.workbench.bench.order_stream import RECENT, OrderStream, apply, as_lines, difference
 

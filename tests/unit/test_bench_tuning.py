@@ -6,18 +6,13 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
+from lab_env.lessons import recorded
+from lab_env.lessons.recorded.knobs import KNOBS, METRICS, compared, knobs_chart
 from lab_env.platform.errors import LabError
 from lab_env.tables.probes.bucket_usage import BucketUsage
-from lab_env.workbench.bench import recorded, tuning
+from lab_env.workbench.bench import tuning
 from lab_env.workbench.bench.metering import ResourceUsage
-from lab_env.workbench.bench.tuning import (
-    KNOBS,
-    METRICS,
-    SETTINGS,
-    TuningConfig,
-    compared,
-    knobs_chart,
-)
+from lab_env.workbench.bench.tuning import SETTINGS, TuningConfig
 from lab_env.workbench.bench.tuning_worker import reached
 
 CONFIG = TuningConfig(batch=50, batches=5, rate=20, seconds=16, rounds=2, java_options="")

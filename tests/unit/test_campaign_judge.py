@@ -3,6 +3,7 @@
 import pandas as pd
 import pytest
 
+from lab_env.lessons.recorded.verdicts import verdicts
 from lab_env.pipeline.guard import Checkpoint, Receipt
 from lab_env.platform.settings import Endpoints
 from lab_env.workbench.campaign import judge
@@ -17,7 +18,6 @@ from lab_env.workbench.campaign.judge import (
 )
 from lab_env.workbench.campaign.rival import Attempt
 from lab_env.workbench.campaign.rivals import differences
-from lab_env.workbench.campaign.verdicts import verdicts
 from lab_env.workbench.campaign.victims import FAULTS, outcome_of
 
 HERE = Endpoints("http://127.0.0.1:1", "key", "secret", "us-east-1", "lakehouse", "127.0.0.1:1")

@@ -6,8 +6,7 @@ from itertools import pairwise
 import pytest
 
 from lab_env.lab.faults.gate import CLASSES
-from lab_env.platform.errors import LabError
-from lab_env.workbench.campaign.plan import (
+from lab_env.lessons.recorded.campaign_plan import (
     GROUP,
     INPUTS,
     PLANTED,
@@ -16,7 +15,8 @@ from lab_env.workbench.campaign.plan import (
     find_case,
     make_plan,
 )
-from lab_env.workbench.campaign.verdicts import OUTCOMES, as_expected, changes, verdicts
+from lab_env.lessons.recorded.verdicts import OUTCOMES, as_expected, changes, verdicts
+from lab_env.platform.errors import LabError
 
 
 def test_the_same_seed_and_size_give_the_same_plan():

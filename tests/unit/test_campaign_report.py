@@ -4,9 +4,11 @@ import re
 
 import pytest
 
-from lab_env.workbench.campaign import recorded, report
-from lab_env.workbench.campaign.plan import make_plan
-from lab_env.workbench.campaign.records import Records, Result
+from lab_env.lessons.recorded import campaign as recorded
+from lab_env.lessons.recorded.campaign import Result
+from lab_env.lessons.recorded.campaign_plan import make_plan
+from lab_env.workbench.campaign import report
+from lab_env.workbench.campaign.records import Records
 
 PLAN = make_plan(17, "small")
 
@@ -36,7 +38,7 @@ def page(records: Records) -> str:
 
 
 def test_a_campaign_that_has_not_run_has_not_passed(records):
-    rows = report.summary(PLAN, {})
+    rows = recorded.summary(PLAN, {})
     assert sum(row.planned for row in rows) == 14 and all(row.run == 0 for row in rows)
     assert all(row.not_run == row.planned and row.as_expected == 0 for row in rows)
     assert "0 of 14 cases have run; the other 14 count as not passed" in page(records)
@@ -97,7 +99,7 @@ def test_the_matrix_counts_where_kills_really_landed(records):
 
 def test_a_class_in_words_says_what_is_left():
     results = {"001": result(1), "004": result(4, "stuck")}
-    (row,) = [row for row in report.summary(PLAN, results) if row.fault == "kill"]
+    (row,) = [row for row in recorded.summary(PLAN, results) if row.fault == "kill"]
     assert report.in_words(row).split(None, 1)[1] == (
         "2 of 4 run: 1 survived, 1 stuck, 2 not run; expected survived; 1 NOT AS EXPECTED"
     )
@@ -112,7 +114,7 @@ def test_a_campaign_is_read_back_from_its_file_with_its_counts(records, tmp_path
     assert (found.seed, found.size, found.began_at) == (17, "small", 1e9)
     # What was as expected needs no evidence.
     assert found.results["004"].evidence == {} and found.results["002"].evidence == {"error": "why"}
-    assert found.rows() == report.summary(PLAN, records.results())
+    assert found.rows() == recorded.summary(PLAN, records.results())
     table = found.table().set_index("fault")
     killed = table.loc["Writer killed (SIGKILL)"]
     assert (killed["cases"], killed["as expected"], killed["outcomes"]) == (4, 2, "2 survived")

@@ -4,13 +4,14 @@ import pytest
 from typer.testing import CliRunner
 
 from lab_env.cli import app
+from lab_env.lessons.recorded.campaign import Result
+from lab_env.lessons.recorded.campaign_plan import find_case, make_plan
 from lab_env.platform.errors import LabError
 from lab_env.shop.ledger.book import ledger_directory
 from lab_env.workbench.campaign import campaign as module
 from lab_env.workbench.campaign.campaign import Campaign
 from lab_env.workbench.campaign.group import Stuck
-from lab_env.workbench.campaign.plan import find_case, make_plan
-from lab_env.workbench.campaign.records import Records, Result
+from lab_env.workbench.campaign.records import Records
 from lab_env.workbench.campaign.victims import FAULTS, run_case
 
 

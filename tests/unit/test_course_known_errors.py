@@ -1,5 +1,6 @@
 """Cards of known errors come from the troubleshooting page, and only for errors that it knows."""
 
+import importlib
 import socket
 
 import pytest
@@ -105,6 +106,12 @@ def test_an_error_of_the_lab_is_a_card_with_its_next_step(shell, capsys):
     [html] = shown
     assert "No store." in html and "Next step: run: lab up" in html
     assert capsys.readouterr().out == ""
+
+
+def test_an_import_of_an_older_copy_of_a_lesson_is_explained():
+    with pytest.raises(ModuleNotFoundError) as raised:
+        importlib.import_module("lab_env.hudi")
+    assert "has moved" in explain(raised.value).advice
 
 
 def test_a_name_that_a_restart_took_is_explained():

@@ -13,8 +13,8 @@ from typing import ClassVar
 import pytest
 
 from lab_env.lab.faults.gate import CLASSES, Gate, classify
+from lab_env.lessons.recorded.campaign import Result
 from lab_env.workbench.campaign import victims
-from lab_env.workbench.campaign.records import Result
 
 BASE = "campaign/g01"
 TIMELINE = f"{BASE}/orders_cow/.hoodie/timeline"

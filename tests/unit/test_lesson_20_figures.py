@@ -3,9 +3,9 @@
 import pandas as pd
 import pytest
 
+from lab_env.lessons import recorded
 from lab_env.lessons.l20.figures import bill_table, draw_break_even, promises
-from lab_env.workbench.bench import recorded
-from lab_env.workbench.bench.cost import Bill
+from lab_env.lessons.recorded.cost import Bill
 
 WRITTEN = pd.DataFrame({"cow": [100_000] * 3, "mor": [40_000] * 3}, index=[1, 2, 3])
 

@@ -18,7 +18,7 @@ from lab_env.platform.errors import LabError
 
 EXERCISES = {x.id: x for entry in registry.lessons().values() for x in entry.exercises}
 # Lessons whose checks still have the older form, and one whose mutants with Spark wait for a run.
-OLDER = {n for n in registry.lessons() if "check_of" in (COURSE.room(n) / "checks.py").read_text()}
+OLDER = {n for n in registry.lessons() if "check_of" in (COURSE.lesson(n) / "checks.py").read_text()}
 NOT_RECORDED = {"21"}
 
 EXAMPLES = {
@@ -137,8 +137,8 @@ def test_a_record_outlives_better_words_and_modules_that_move(tmp_path, monkeypa
     exercise = EXERCISES["05.1"]
     of, room = fingerprint(exercise), tmp_path / "l05"
     room.mkdir()
-    monkeypatch.setattr(mutation, "COURSE", SimpleNamespace(room=lambda lesson: room))
-    text = (COURSE.room("05") / "checks.py").read_text()
+    monkeypatch.setattr(mutation, "COURSE", SimpleNamespace(lesson=lambda lesson: room))
+    text = (COURSE.lesson("05") / "checks.py").read_text()
     other = {
         text.replace('"""', '"""In other words: ', 1): True,
         text.replace("from lab_env", "import math\nfrom lab_env", 1): True,

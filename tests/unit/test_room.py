@@ -143,13 +143,15 @@ def joined(home, monkeypatch):
         (home / seat.FILE).write_text(member.model_dump_json())
         here = [True]  # the seat's thread outlives the test, but reports nothing then
         own = Seat(lambda: seat.membership() if here else None)
-        monkeypatch.setattr("lab_env.course.exercises.SEAT", own)
+        board.own = own
         yield board
         here.clear()
 
 
 def test_a_check_sends_no_value_that_the_learner_typed(joined):
-    outcome = Exercises(lab=None).check("02.4", lambda events, size, readers: 5817)
+    outcome = Exercises(lab=None, watcher=joined.own).check(
+        "02.4", lambda events, size, readers: 5817
+    )
     assert "you pay for 5817" in outcome.text
     wait_until(lambda: joined.received, seconds=10, every=0.02)
     (sent,) = joined.received
@@ -163,7 +165,7 @@ def test_an_exception_sends_its_name_and_neither_its_text_nor_the_code(joined):
     def shards(events, size, readers):
         return {"needed": 1}["my_own_key"]
 
-    Exercises(lab=None).check("02.4", shards)
+    Exercises(lab=None, watcher=joined.own).check("02.4", shards)
     wait_until(lambda: joined.received, seconds=10, every=0.02)
     (sent,) = joined.received
     assert (sent.outcome, sent.error, sent.message) == ("error in your code", "KeyError", "")
@@ -176,7 +178,9 @@ def test_trouble_of_the_lab_is_reported_and_the_doctor_is_called_once(
     called = tmp_path / "called"
     monkeypatch.setattr(seat, "DOCTOR", ("sh", "-c", f"echo x >> '{called}'"))
     monkeypatch.setattr(seat, "BEAT_S", 0.05)
-    exercises = Exercises(lab=None, checks=lambda number: {})  # so that the lab raises its error
+    exercises = Exercises(
+        None, checks=lambda number: {}, watcher=joined.own
+    )  # so that the lab raises its error
     for _ in range(2):
         with pytest.raises(LabError, match="no check"):
             exercises.check("02.4", 1)
@@ -188,8 +192,7 @@ def test_trouble_of_the_lab_is_reported_and_the_doctor_is_called_once(
 
 def test_a_lesson_that_cannot_start_is_reported_and_a_demo_is_not(joined, monkeypatch, capsys):
     monkeypatch.setattr(seat, "DOCTOR", ("true",))
-    from lab_env.course.exercises import SEAT as own
-
+    own = joined.own
     for lesson in ("demo-cdc", "07"):
         with pytest.raises(LabError), own.entering(lesson):
             raise LabError("The services are not running.")
@@ -205,10 +208,8 @@ def test_a_lesson_that_cannot_start_is_reported_and_a_demo_is_not(joined, monkey
 
 def test_who_left_sends_nothing(joined, home):
     (home / seat.FILE).unlink()
-    Exercises(lab=None).check("02.4", lambda events, size, readers: 5817)
-    from lab_env.course.exercises import SEAT as own
-
-    assert own._thread is None and joined.received == []
+    Exercises(lab=None, watcher=joined.own).check("02.4", lambda events, size, readers: 5817)
+    assert joined.own._thread is None and joined.received == []
 
 
 def test_a_room_that_never_answers_costs_a_check_no_time_and_is_named_once(capsys):

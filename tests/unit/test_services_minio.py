@@ -128,9 +128,6 @@ class Store:
     def __init__(self, lists: bool = True, refuses: int | None = 412):
         self.lists, self.refuses, self.keys = lists, refuses, []
 
-    def create_bucket(self, Bucket):
-        pass
-
     def put_object(self, Bucket, Key, Body, IfNoneMatch):
         if self.refuses and Key in self.keys:
             answer = {"Error": {}, "ResponseMetadata": {"HTTPStatusCode": self.refuses}}
@@ -147,7 +144,7 @@ class Store:
         (Store(), ""),
         (Store(lists=False), "does not list"),
         (Store(refuses=None), "ignores If-None-Match and overwrites"),
-        (Store(refuses=501), "refuses a conditional write with the wrong status"),
+        (Store(refuses=501), "fails at a conditional write"),
     ],
 )
 def test_a_store_must_write_list_and_refuse_to_overwrite(store, wrong):
@@ -163,7 +160,7 @@ def test_the_minio_that_set_up_built_passes_the_trial():
 
 
 def test_a_minio_that_starts_is_tried_as_a_store(monkeypatch):
-    monkeypatch.setattr(minio_program, "_wait_until_ready", lambda process, url: "")
+    monkeypatch.setattr(minio_program, "_wait_for_bucket", lambda process, client: "")
     monkeypatch.setattr(minio_program, "_wrong_answer", lambda client: "it loses what it is given")
     assert minio_program._failure(Path("/bin/true")) == "it loses what it is given"
 

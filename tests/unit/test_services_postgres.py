@@ -28,7 +28,7 @@ def prepared(home, monkeypatch, tmp_path) -> list[tuple[list[str], str]]:
 
     monkeypatch.setattr(postgres, "_server", lambda: tmp_path / "bin")
     monkeypatch.setattr(postgres, "without_root", lambda title: ("as-a-user",))
-    monkeypatch.setattr(postgres.subprocess, "run", run)
+    monkeypatch.setattr(subprocess, "run", run)
     return commands
 
 
@@ -71,7 +71,7 @@ def test_an_interrupted_first_start_is_done_again(prepared):
 
 def test_a_preparation_that_fails_shows_the_end_of_its_output(prepared, monkeypatch):
     failed = subprocess.CompletedProcess([], 1, "", "initdb: error: no space\n")
-    monkeypatch.setattr(postgres.subprocess, "run", lambda *command, **_: failed)
+    monkeypatch.setattr(subprocess, "run", lambda *command, **_: failed)
     with pytest.raises(LabError, match="could not be prepared") as error:
         SERVER.program({"sql": 5432})
     assert "no space" in error.value.log

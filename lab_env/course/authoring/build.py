@@ -4,7 +4,6 @@ The same source gives the same bytes: `build` writes the files, and `drift` comp
 ones with a fresh build.
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,31 +35,31 @@ class Tree:
 
     @property
     def learner(self) -> Path:
-        """Where the learner's notebooks are."""
+        """The folder of the learner's notebooks."""
         return self.root / "notebooks"
 
     @property
     def worked(self) -> Path:
-        """Where the worked notebooks are."""
+        """The folder of the worked notebooks."""
         return self.root / "solutions"
 
     @property
-    def rooms(self) -> Path:
+    def lessons(self) -> Path:
         """The lessons' own folders, each with its source, checks and figures."""
         return self.root / "lab_env" / "lessons"
 
-    def room(self, number: str) -> Path:
+    def lesson(self, number: str) -> Path:
         """The folder of one lesson."""
-        return self.rooms / f"l{number}"
+        return self.lessons / f"l{number}"
 
     @property
     def executed(self) -> Path:
-        """Where the notebooks are as last executed; git ignores it."""
+        """The folder of the notebooks as last executed; git ignores it."""
         return self.root / "build" / "executed"
 
     @property
     def site(self) -> Path:
-        """Where the site is built; git ignores it."""
+        """The folder of the site; git ignores it."""
         return self.root / "build" / "site"
 
     def generated(self) -> set[Path]:
@@ -82,8 +81,8 @@ def make(tree: Tree = Tree()) -> dict[Path, str]:
     Raises:
         LabError: a lesson violates the template; it lists every problem with file and line.
     """
-    lessons = [read_lesson(path) for path in sources(tree.rooms)]
-    demos = [read_lesson(path) for path in demo_sources(tree.rooms)]
+    lessons = [read_lesson(path) for path in sources(tree.lessons)]
+    demos = [read_lesson(path) for path in demo_sources(tree.lessons)]
     refuse(
         [problem for lesson in lessons for problem in problems_of(lesson)]
         + [problem for demo in demos for problem in problems_of_demo(demo)]
@@ -118,7 +117,7 @@ def build(tree: Tree = Tree()) -> list[Path]:
 
 
 def drift(tree: Tree = Tree()) -> list[str]:
-    """One sentence per file that differs from a fresh build: missing, stray, or where it differs.
+    """One sentence per file that is missing, stray or not the same as a fresh build.
 
     Raises:
         LabError: a lesson violates the template.
@@ -130,7 +129,7 @@ def drift(tree: Tree = Tree()) -> list[str]:
         if not path.exists():
             found.append(f"{name} is missing")
         elif path.read_bytes() != text.encode():
-            found.append(f"{name}: {first_difference(path.read_text('utf-8'), text)}")
+            found.append(f"{name} is not what its source makes")
     orphans = sorted(tree.generated() - made.keys())
     orphans += [p for p in sorted(tree.learner.rglob("*.ipynb")) if p.parent != tree.learner]
     skip = ("__pycache__", ".ipynb_checkpoints", "demos")
@@ -139,34 +138,6 @@ def drift(tree: Tree = Tree()) -> list[str]:
         for path in orphans
         if not set(path.relative_to(tree.root).parts) & set(skip)
     ]
-
-
-def first_difference(committed: str, made: str) -> str:
-    """The first place where two texts of a generated file differ.
-
-    Returns:
-        The cell and its line in a notebook, the line in any other file.
-    """
-    try:
-        pairs = [json.loads(text)["cells"] for text in (committed, made)]
-    except (json.JSONDecodeError, KeyError, TypeError):
-        pairs = [[], []]
-    for number, (old, new) in enumerate(zip(*pairs, strict=False), 1):
-        if old == new:
-            continue
-        if old["id"] != new["id"]:
-            return f"cell {number} is {old['id']!r} and should be {new['id']!r}"
-        place = f"cell {number} ({new['id']})"
-        if old["source"] == new["source"]:
-            return f"{place} has outputs, a count or metadata that the source does not have"
-        was, should = ("".join(cell["source"]).split("\n") for cell in (old, new))
-        line = _first(was, should)
-        return f"{place}, line {line + 1}: {_at(was, line)!r} should be {_at(should, line)!r}"
-    if len(pairs[0]) != len(pairs[1]):
-        return f"it has {len(pairs[0])} cells and should have {len(pairs[1])}"
-    old, new = committed.split("\n"), made.split("\n")
-    line = _first(old, new)
-    return f"line {line + 1}: {_at(old, line)!r} should be {_at(new, line)!r}"
 
 
 def notebook(lesson: Lesson, worked: bool) -> str:
@@ -197,12 +168,3 @@ def _notebook_cell(cell: Cell, cell_id: str, worked: bool, slides: bool):
     if cell.kind == "markdown":
         return nbformat.v4.new_markdown_cell(text, id=cell_id, metadata=metadata)
     return nbformat.v4.new_code_cell(text, id=cell_id, metadata=metadata)
-
-
-def _first(old: list[str], new: list[str]) -> int:
-    same = zip(old, new, strict=False)
-    return next((n for n, (a, b) in enumerate(same) if a != b), min(len(old), len(new)))
-
-
-def _at(lines: list[str], number: int) -> str:
-    return lines[number] if number < len(lines) else "(nothing)"

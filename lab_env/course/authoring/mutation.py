@@ -65,7 +65,7 @@ def fingerprint(exercise: registry.Exercise) -> str:
 
     Imports and docstrings do not count: a module that moves, or better words, change no verdict.
     """
-    text = (COURSE.room(exercise.id[:2]) / "checks.py").read_text(encoding="utf-8")
+    text = (COURSE.lesson(exercise.id[:2]) / "checks.py").read_text(encoding="utf-8")
     words = {
         number
         for node in ast.walk(ast.parse(text))
@@ -95,7 +95,7 @@ def recorded(lesson: str) -> dict[str, Trial]:
 
 
 def _record_of(lesson: str) -> Path:
-    return COURSE.room(lesson) / "mutants.json"
+    return COURSE.lesson(lesson) / "mutants.json"
 
 
 def keep(trials: dict[str, Trial]) -> None:

@@ -25,11 +25,11 @@ def new_lesson(number: str, slug: str, tree: Tree = COURSE) -> list[Path]:
             "give two digits and a slug of lower-case letters: lab author new 05 cow_and_mor",
         )
     files = {
-        tree.room(number) / f"{number}_{slug}.py": "skeleton.py.txt",
-        tree.room(number) / "__init__.py": "",
-        tree.room(number) / "checks.py": "skeleton_checks.py.txt",
+        tree.lesson(number) / f"{number}_{slug}.py": "skeleton.py.txt",
+        tree.lesson(number) / "__init__.py": "",
+        tree.lesson(number) / "checks.py": "skeleton_checks.py.txt",
     }
-    taken = [*tree.room(number).glob(f"{number}_*.py"), *(path for path in files if path.exists())]
+    taken = [*tree.lesson(number).glob(f"{number}_*.py"), *(path for path in files if path.exists())]
     if taken:
         raise LabError(f"Lesson {number} exists: {taken[0].name}.", "choose another number.")
     for path, skeleton in files.items():

@@ -60,7 +60,7 @@ def _problems_of_proof(lesson: Lesson, cell: Cell, tree: ast.Module) -> Iterator
 
 
 def _asserts(node: ast.AST) -> bool:
-    """Whether a statement asserts: an `assert`, or a call such as `assert_frame_equal(...)`."""
+    """True if a statement asserts: an `assert`, or a call such as `assert_frame_equal(...)`."""
     match node:
         case ast.Assert():
             return True
@@ -70,7 +70,7 @@ def _asserts(node: ast.AST) -> bool:
 
 
 def _raises(statement: ast.stmt) -> bool:
-    """Whether a statement raises when its cell runs; what a function raises is its own matter."""
+    """True if a statement raises when its cell runs; what a function raises is its own matter."""
     made = ast.FunctionDef | ast.ClassDef
     return not isinstance(statement, made) and any(
         isinstance(node, ast.Raise) for node in ast.walk(statement)

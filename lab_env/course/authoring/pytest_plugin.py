@@ -147,7 +147,7 @@ def failed_proofs(facts: list[dict]) -> list[str]:
 
 
 def shortcomings(entry: LessonEntry, worked: bool, facts: list[dict]) -> list[str]:
-    """What a notebook's run did not prove.
+    """Everything that a notebook's run did not prove.
 
     Args:
         worked: whether the worked notebook ran; else the learner's.
@@ -221,7 +221,7 @@ def _time(cell: NotebookNode, event: str) -> datetime:
 
 
 def late_sections(seconds: dict[str, float], processes: int, margin: float = 1.0) -> list[str]:
-    """What takes too long to enter, one sentence per section.
+    """Sections that take too long to enter, one sentence each.
 
     Args:
         seconds: elapsed ones, by the name of the section.
@@ -240,7 +240,7 @@ def _most_seconds_to_enter(section: str) -> float:
 
 
 def over_budget(seconds: dict[str, float], margin: float = 1.0) -> list[str]:
-    """What used more of the processor than a notebook may.
+    """Notebooks that used more of the processor than they may, and folders.
 
     Args:
         seconds: processor seconds of each notebook that ran, by its path in the repository.
@@ -319,7 +319,7 @@ def pytest_terminal_summary(terminalreporter) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Where the budget is held, going over it by more than the margin is a failure."""
+    """Going over a budget that is held, by more than the margin, is a failure."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or not _budget_is_strict():  # a worker of pytest-xdist has no reporter
         return
@@ -353,12 +353,12 @@ def _entered(reports: dict[str, Any]) -> dict[str, float]:
 
 
 def _processes_of(config: pytest.Config) -> int:
-    """How many test processes share this machine."""
+    """Number of test processes that share this machine."""
     return config.getoption("numprocesses", default=None) or 1
 
 
 def _budget_is_strict() -> bool:
-    """Whether notebooks over their budget are a failure."""
+    """True if notebooks over their budget are a failure."""
     return os.environ.get("NOTEBOOK_BUDGET") == "strict"
 
 
@@ -387,7 +387,7 @@ def _noted(runs: list["ExecutedNotebook"], worked: bool, go_on: bool) -> Generat
             return {name: MemoryUse(*use) for name, use in json.loads(printed).items()}
 
         async def _run(self, code: str, seconds: int) -> str:
-            """What some code prints in the kernel, beside the notebook's own cells."""
+            """Text that some code prints in the kernel, beside the notebook's own cells."""
             printed: list[str] = []
 
             def keep_output(message: dict) -> None:

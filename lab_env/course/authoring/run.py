@@ -14,9 +14,9 @@ def run(number: str, tree: Tree = COURSE) -> int:
     Raises:
         LabError: there is no such lesson.
     """
-    lesson = next((p.stem for p in sources(tree.rooms) if p.stem.startswith(f"{number}_")), None)
+    lesson = next((p.stem for p in sources(tree.lessons) if p.stem.startswith(f"{number}_")), None)
     if lesson is None:
-        where = tree.rooms.relative_to(tree.root)
+        where = tree.lessons.relative_to(tree.root)
         raise LabError(f"Lesson {number} has no source in {where}.", "run: lab author new")
     build(tree)
     paths = [

@@ -1,4 +1,4 @@
-"""How much of each lesson the learner writes, counted in the syntax tree of its source.
+"""The learner's share of each lesson, counted in the syntax tree of its source.
 
 What counts is a use of the systems that the course teaches: a method call in a chain of Spark,
 Kafka, DuckDB or Trino, a client of Kafka that is made, a SQL statement, a Hudi option; of Locust a
@@ -81,7 +81,7 @@ class LessonStats:
 
 def course_stats(tree: Tree = COURSE) -> list[LessonStats]:
     """Every lesson, counted."""
-    return [lesson_stats(read_lesson(path), tree) for path in sources(tree.rooms)]
+    return [lesson_stats(read_lesson(path), tree) for path in sources(tree.lessons)]
 
 
 def lesson_stats(lesson: Lesson, tree: Tree = COURSE) -> LessonStats:
@@ -148,7 +148,7 @@ class Systems:
 
 
 def _is_of_locust(node: ast.AST) -> bool:
-    """Whether it calls something of Locust, or extends one of its classes."""
+    """True if it calls something of Locust, or extends one of its classes."""
     match node:
         case ast.Call(func=ast.Name(id=name)):
             return name in _LOCUST_CALLS
@@ -161,7 +161,7 @@ def _is_of_locust(node: ast.AST) -> bool:
 
 
 def _is_text_of_system(node: ast.AST) -> bool:
-    """Whether it is a SQL statement or the name of a Hudi option."""
+    """True if it is a SQL statement or the name of a Hudi option."""
     if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
         return False
     return bool(_SQL.match(node.value)) or node.value.startswith("hoodie.")

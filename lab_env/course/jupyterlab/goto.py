@@ -40,7 +40,7 @@ def page_of(section: Section) -> str:
 
 
 def at_stake(section: Section, server: RunningJupyterLab | None) -> str:
-    """What entering a section takes from the learner, as a sentence; empty if it is nothing.
+    """A sentence about the work that entering a section discards; empty if it is none.
 
     Args:
         server: the JupyterLab that runs, if any.

@@ -18,7 +18,7 @@ ENDING = "Ctrl-C ends JupyterLab. The services run until: .venv/bin/lab down"
 
 @dataclass(frozen=True)
 class Server:
-    """How to start a JupyterLab, and how to reach it.
+    """A JupyterLab: its command and its address.
 
     Args:
         command: the program and its arguments.
@@ -34,7 +34,7 @@ class Server:
 
 
 def jupyterlab(notebook: str, browser: bool) -> Server:
-    """How to start JupyterLab.
+    """The command that starts JupyterLab.
 
     Args:
         notebook: what to open, as a path below the folder that JupyterLab shows.

@@ -39,7 +39,7 @@ class SeatState:
 
     @property
     def stuck_since(self) -> float | None:
-        """When the last checked exercise was first not passed; None if it is passed."""
+        """Time at which the last checked exercise was first not passed; None if it is passed."""
         return self.failing.get(_place(self.report))
 
 

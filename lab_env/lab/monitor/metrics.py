@@ -161,7 +161,7 @@ def _age(metric: str, labels: Mapping[str, str], at: float, now: float) -> Itera
 def _clock_ahead(
     labels: Mapping[str, str], part: str, times: Iterable[float], now: float
 ) -> Sample:
-    """How far the newest of some times is ahead of this clock."""
+    """Seconds by which the newest of some times is ahead of this clock."""
     ahead = max((at - now for at in times), default=0.0)
     value = ahead if ahead > CLOCK_LIMIT_S else 0.0
     return Sample("pipeline_clock_ahead_seconds", {**labels, "part": part}, value)

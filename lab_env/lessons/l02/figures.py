@@ -37,7 +37,7 @@ def draw_ranges(
 
 
 def placed(receipts: Iterable[Message]) -> pd.DataFrame:
-    """Where acknowledged events lie: `order_id`, `key`, `partition`, `bytes`, a row per event."""
+    """Places of acknowledged events: `order_id`, `key`, `partition`, `bytes`, a row per event."""
     rows = []
     for message in receipts:
         key, value = message.key(), message.value()

@@ -201,6 +201,14 @@ def stream_of(topic, at_most):
     )
 
 
+# %% wrong="03.1"
+# expect: not each of them once
+def stream_of(topic, at_most):
+    options = {"kafka.bootstrap.servers": broker, "subscribe": topic}
+    options |= {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(at_most)}
+    return spark.readStream.load(format="kafka", **options).where("partition = 0")
+
+
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 12 minutes. Let the room vote on 03.p1 before anybody runs it. Short of time: give 03.1 away.
 
@@ -345,7 +353,7 @@ def split(parsed):
 
 
 # %% wrong="03.2"
-# expect: no column `event`
+# expect: `event` as it was parsed
 def split(parsed):
     complete = " AND ".join(f"event.{field} IS NOT NULL" for field in FIELDS)
     fine = f"coalesce({complete} AND event._corrupt IS NULL AND NOT ({BREAKS_A_RULE}), false)"
@@ -375,6 +383,16 @@ def split(parsed):
     complete = " AND ".join(f"event.{field} IS NOT NULL" for field in FIELDS)
     fine = f"({complete} AND event._corrupt IS NULL)"
     return parsed.where(fine), parsed.where(f"NOT {fine}")
+
+
+# %% wrong="03.2"
+# expect: 1 two amounts, the first one no number
+def split(parsed):
+    bad = F.expr(BREAKS_A_RULE)
+    for field in FIELDS:
+        bad = bad | F.col(f"event.{field}").isNull()
+    bad = F.coalesce(bad, F.lit(True))
+    return parsed.where(~bad), parsed.where(bad)
 
 
 # %%
@@ -465,6 +483,14 @@ lab.check("03.3", to_files)
 def to_files(rows, path, checkpoint, **trigger):
     options = {"path": path, "checkpointLocation": checkpoint}
     return rows.writeStream.trigger(**trigger).start(format="json", **options)
+
+
+# %% right="03.3"
+# Compressed, where the files stay for long.
+def to_files(rows, path, checkpoint, **trigger):
+    writer = rows.writeStream.format("json").option("compression", "gzip")
+    writer = writer.option("path", path).option("checkpointLocation", checkpoint)
+    return writer.trigger(**trigger).start()
 
 
 # %% wrong="03.3"

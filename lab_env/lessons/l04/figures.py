@@ -39,7 +39,7 @@ def with_month(events: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
 
 
 def changed_after_midnight(ledger: Ledger) -> int:
-    """How many living orders have events of more than one day."""
+    """Number of living orders that have events of more than one day."""
     sends = ledger.frame()
     valid = sends[(sends["state"] == "acked") & ~sends["kind"].str.startswith("malformed")]
     valid = valid.assign(day=valid["order_ts"] // (24 * 3600 * 1_000_000))
@@ -103,11 +103,11 @@ class OrderTrace:
         return self
 
     def rows(self) -> dict[str, int]:
-        """How many rows each sink has for this order."""
+        """Number of rows that each sink has for this order."""
         return {name: len(shown) for name, (shown, _) in self.sinks.items()}
 
     def marks(self, name: str) -> list[str]:
-        """What a sink shows of each event, in the order of arrival.
+        """The state that a sink shows after each event, in the order of arrival.
 
         Returns:
             For each event `newest` or `older`; empty if the sink has no row for it.

@@ -62,7 +62,7 @@ def upserts(lab, upsert):
 
 
 def _is_quick(table: Snapshot) -> bool:
-    """Whether a table of a few rows has small bloom filters, and a list of files without more."""
+    """True if a table of a few rows has small bloom filters, and a list of files without more."""
     largest = max((file.size for file in table.files if file.kind == "base"), default=0)
     return largest < QUICK_BASE_BYTES and list(table.metadata_partitions.index) == ["files"]
 
@@ -123,7 +123,7 @@ class Load:
 
     @property
     def bytes_written(self) -> dict[str, int]:
-        """What each type writes, compaction included."""
+        """Bytes that each type writes, compaction included."""
         return {COW: self.writes * self.base, MOR: self.writes * self.log + self.base}
 
     @property
@@ -159,7 +159,7 @@ def type_for_a_load(lab, cheaper_type):
 
 
 def _reason(load: Load) -> str:
-    """Why the cheaper type is cheaper, for a load that was judged wrongly."""
+    """The reason why the cheaper type is cheaper, for a load that was judged wrongly."""
     cow, mor = load.bytes_written[COW], load.bytes_written[MOR]
     if load.cheaper == MOR:
         return "Copy-on-Write copies the whole base file at each write."

@@ -42,7 +42,7 @@ def new_objects(picture: Snapshot) -> pd.DataFrame:
 
 
 def data_files(picture: Snapshot) -> str:
-    """Which kinds of data file are new: `base`, `log`, `base and log`, or `none`."""
+    """The kinds of new data files: `base`, `log`, `base and log`, or `none`."""
     parts = set(new_objects(picture)["part"])
     return " and ".join(kind for kind in ("base", "log") if kind in parts) or "none"
 
@@ -71,7 +71,7 @@ class WriteHeat:
         return list(dict.fromkeys(operation for operation, _ in self.pictures))
 
     def files(self, kind: str) -> dict[str, str]:
-        """Which data files each operation made in a table, in the words of `data_files`.
+        """The data files that each operation made in a table, in the words of `data_files`.
 
         Args:
             kind: `COPY_ON_WRITE` or `MERGE_ON_READ`.
@@ -143,9 +143,6 @@ def draw_sweep(sweep: pd.DataFrame) -> str:
 
     Args:
         sweep: a row per number of changed orders, a column of bytes per table type.
-
-    Returns:
-        The chart as SVG.
     """
     figure, axes = new_chart(
         "One upsert into a file of 1,000 orders", "orders changed", "bytes written"
@@ -160,7 +157,7 @@ def draw_sweep(sweep: pd.DataFrame) -> str:
 def judge_articles(
     heat: WriteHeat, rows_of_o21: pd.DataFrame, refusals: Mapping[str, str], metadata: set[str]
 ):
-    """What two articles say of the table types, against what the lesson has measured.
+    """Two articles' claims about the table types, against the lesson's measurements.
 
     Args:
         rows_of_o21: rows of the deleted order, by where they were looked for and by table type.

@@ -8,7 +8,7 @@ from lab_env.lab.handle import Lab
 from lab_env.pipeline.parsing import read_topic
 from lab_env.platform.brokers.kafka_client import spark_options
 from lab_env.platform.brokers.topics import ensure_topic
-from lab_env.platform.display.chart import INK, new_chart, new_panels, svg
+from lab_env.platform.display.chart import new_chart, new_panels, note, svg
 from lab_env.platform.display.palette import AMBER, BLUE
 from lab_env.tables.hudi.table import Snapshot
 from lab_env.tables.probes.s3_requests import Requests
@@ -79,9 +79,6 @@ def draw_files_and_requests(tables: dict[str, Snapshot], requests: dict[str, Req
 
     Args:
         requests: of the same query on each table, by the same names.
-
-    Returns:
-        An `<svg>` element.
     """
     names = list(tables)
     height = 1.1 + 0.55 * len(names)
@@ -94,15 +91,10 @@ def draw_files_and_requests(tables: dict[str, Snapshot], requests: dict[str, Req
         stack = min(len(kilobytes), 9)  # at most nine dots above each other, around the middle
         spread = [row + (n % stack - (stack - 1) / 2) / 16 for n in range(len(kilobytes))]
         sizes.scatter(kilobytes, spread, s=12, color=CURRENT, alpha=0.6, linewidths=0)
-        sizes.annotate(
-            _files(len(kilobytes)), (kilobytes[-1], row), (9, 0), textcoords="offset points",
-            va="center", fontsize=9, color=INK,
-        )  # fmt: skip
-        bars.barh(row, requests[name].total, 0.5, color=CURRENT)
-        bars.annotate(
-            f"{requests[name].total:,}", (requests[name].total, row), (4, 0),
-            textcoords="offset points", va="center", fontsize=9, color=INK,
-        )  # fmt: skip
+        note(sizes, _files(len(kilobytes)), (kilobytes[-1], row), (9, 0), va="center")
+        total = requests[name].total
+        bars.barh(row, total, 0.5, color=CURRENT)
+        note(bars, f"{total:,}", (total, row), (4, 0), va="center")
     sizes.set_yticks(range(len(names)), names)
     sizes.set_ylim(len(names) - 0.5, -0.5)
     sizes.margins(x=0.25)
@@ -117,23 +109,14 @@ def draw_storage(moments: dict[str, Snapshot]) -> str:
 
     Args:
         moments: the table after each step, by the name of the step.
-
-    Returns:
-        An `<svg>` element.
     """
     figure, axes = new_chart("Bytes on the store", "", "KB", width=3.2 + len(moments), height=3.2)
     for place, table in enumerate(moments.values()):
         current, older = sum(current_sizes(table)) / 1000, sum(older_sizes(table)) / 1000
-        first = place == 0
-        label = {"current": "read by a query", "older": "older, not yet cleaned"}
-        axes.bar(place, current, 0.6, color=CURRENT, label=label["current"] if first else None)
-        axes.bar(
-            place, older, 0.6, bottom=current, color=OLDER, label=label["older"] if first else None
-        )
-        axes.annotate(
-            _files(len(table.files)), (place, current + older), (0, 3),
-            textcoords="offset points", ha="center", fontsize=9, color=INK,
-        )  # fmt: skip
+        labels = (None, None) if place else ("read by a query", "older, not yet cleaned")
+        axes.bar(place, current, 0.6, color=CURRENT, label=labels[0])
+        axes.bar(place, older, 0.6, bottom=current, color=OLDER, label=labels[1])
+        note(axes, _files(len(table.files)), (place, current + older), (0, 3), ha="center")
     axes.set_xticks(range(len(moments)), list(moments))
     axes.margins(y=0.12)
     axes.legend(loc="upper left", bbox_to_anchor=(1, 1), fontsize=9)  # beside, not on a bar

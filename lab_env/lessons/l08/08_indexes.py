@@ -463,7 +463,8 @@ assert ledger["rows read in"].idxmin() == "BLOOM"
 # That takes minutes, so here is a run that was recorded, or yours, once you have made one.
 
 # %% name="look-ups-grow"
-from lab_env.workbench.bench import growth, recorded
+from lab_env.lessons import recorded
+from lab_env.lessons.recorded import growth
 
 run = recorded.shown("growth")
 for kind in ("cow", "mor"):

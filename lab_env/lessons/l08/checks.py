@@ -142,7 +142,7 @@ def moves_orders(lab, move):
 
 
 def _list_was_asked(lookup) -> bool:
-    """Whether no file was searched after the list of keys had been read.
+    """True if no file was searched after the list of keys had been read.
 
     A query of the learner's may have read all files before that.
     """

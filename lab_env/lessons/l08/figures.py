@@ -120,7 +120,7 @@ def metadata_parts(table: Snapshot) -> pd.Series:
 
 
 def key_ranges(lab: Lab, path: str) -> pd.DataFrame:
-    """What the footers of a table's current base files say of the keys.
+    """The ranges of keys by the footers of a table's current base files.
 
     Args:
         lab: the lab in whose store the table lies.
@@ -141,20 +141,12 @@ def key_ranges(lab: Lab, path: str) -> pd.DataFrame:
 
 
 def lookup_table(lookups: dict[str, Lookup]) -> pd.DataFrame:
-    """The figures of several writes, one row per write.
-
-    Returns:
-        A table of counts.
-    """
+    """The figures of several writes, one row per write."""
     return pd.DataFrame({name: lookup.figures for name, lookup in lookups.items()}).T
 
 
 def lookup_chart(lookups: dict[str, Lookup]) -> str:
-    """Draw a grid, one line per index and one cell per file, and the duration of each write.
-
-    Returns:
-        SVG text.
-    """
+    """Draw a grid, one line per index and one cell per file, and the duration of each write."""
     figure, (grid, times) = new_panels(
         ["what the write did with each file", "seconds"], width=8.4, height=0.6 + 0.5 * len(lookups)
     )

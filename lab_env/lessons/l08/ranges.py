@@ -17,9 +17,6 @@ def range_chart(
         panels: by title, a table with one row per file, from top to bottom, and the columns low
             and high; the panels stand side by side.
         filters: by title, the lowest and the highest value that the filter asks for.
-
-    Returns:
-        SVG text.
     """
     files = max(len(ranges) for ranges in panels.values())
     figure, axes_of = new_panels(list(panels), width=8.4, height=0.9 + 0.2 * files)
@@ -55,9 +52,6 @@ def draw_orders(found: pd.DataFrame, hours: tuple[float, float], large_amount: f
             and `max(amount)`.
         hours: the first filter asks for the hours between these two, from the first order on.
         large_amount: the second filter asks for this amount or more.
-
-    Returns:
-        SVG text.
     """
     times, amounts = "order_ts, in hours from the start", "amount"
     ordered = found[["min(order_ts)", "max(order_ts)"]]

@@ -129,13 +129,10 @@ def _cell(answer: Answer, column: str, most: int) -> str:
 
 
 def draw_totals(totals: pd.DataFrame) -> str:
-    """What each query type says is the sum of all amounts, moment by moment.
+    """The sum of all amounts by each query type, moment by moment.
 
     Args:
         totals: a row per moment, the columns `snapshot` and `read_optimized`.
-
-    Returns:
-        The chart as SVG.
     """
     figure, axes = new_chart("What each query says is the sum of all amounts", "", "", 6.8, 2.6)
     lines = {

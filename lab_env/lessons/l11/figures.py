@@ -1,4 +1,4 @@
-"""What lesson 11 measures, keeps and draws: the cost of queries, bookmarks, deliveries of two runs.
+"""Lesson 11's measurements and drawings: cost of queries, bookmarks, deliveries of two runs.
 
 In the drawing, rows delivered twice are red. A run's rows name their commit in
 `_hoodie_commit_time`, which is the commit's requested time. The axis shows requested and completion
@@ -57,7 +57,7 @@ def kept_bookmark(lab, path: str) -> str:
 
 
 def stream_offsets(lab, checkpoint: str) -> list[str]:
-    """How far a stream that reads a Hudi table has come, batch by batch, from its checkpoint.
+    """The progress of a stream that reads a Hudi table, batch by batch, from its checkpoint.
 
     Returns:
         Hudi's completion times, in order.

@@ -1,4 +1,4 @@
-"""What lesson 12 meters, compares and draws: costs, totals, stories, and a waterfall.
+"""Lesson 12's meters, comparisons and drawings: costs, totals, stories, and a waterfall.
 
 The waterfall leads from an old total by what each kind of change did to it to the new total.
 """
@@ -10,7 +10,7 @@ from itertools import accumulate
 
 import pandas as pd
 
-from lab_env.platform.display.chart import INK, new_chart, svg
+from lab_env.platform.display.chart import INK, new_chart, note, svg
 from lab_env.platform.display.palette import GREEN, VERMILION
 from lab_env.platform.errors import LabError
 from lab_env.tables.probes.inputs import InputBytes
@@ -64,7 +64,7 @@ def differences(kept, truth) -> list[str]:
 def tell(
     stories: Mapping[str, str], increment: Mapping[str, str], lives: Mapping[str, Sequence]
 ) -> pd.DataFrame:
-    """What happened to some orders, beside what the incremental query and the change feed say.
+    """The history of some orders, beside what the incremental query and the change feed say.
 
     Args:
         stories: what happened, by order.
@@ -100,9 +100,6 @@ def draw_waterfall(
     Args:
         old: the total before, in `unit`.
         steps: what each kind of change added (or took, below 0), in the order of drawing.
-
-    Returns:
-        An `<svg>` element.
 
     Raises:
         LabError: old plus steps is not new.
@@ -146,5 +143,4 @@ def _level(axes, x: int, amount: Decimal) -> None:
 
 
 def _label(axes, x: int, amount: Decimal, text: str) -> None:
-    position = {"xy": (x, float(amount)), "xytext": (0, 4), "textcoords": "offset points"}
-    axes.annotate(text, **position, ha="center", fontsize=8, color=INK)
+    note(axes, text, (x, float(amount)), (0, 4), ha="center", fontsize=8)

@@ -26,7 +26,7 @@ COLOURS = {SAME: GREEN, OTHER: AMBER, NONE: GREY}
 
 @dataclass(frozen=True)
 class Reply:
-    """What an engine replied to one question.
+    """An engine's reply to one question.
 
     Args:
         rows: its rows, or None if it raised an error.
@@ -85,7 +85,7 @@ class EngineMatrix:
         return list(dict.fromkeys((query, kind) for query, kind, _ in self.replies))
 
     def verdict(self, query: str, kind: str, engine: str) -> str:
-        """Whether an engine gave the `same` rows as the first one, `other` rows, or `none`."""
+        """`same` if an engine gave the rows of the first one, else `other`, or `none`."""
         reply, first = (self.replies[query, kind, name] for name in (engine, self.engines[0]))
         if reply.rows is None:
             return NONE

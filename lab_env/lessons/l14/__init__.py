@@ -1,1 +1,1 @@
-"""What lesson 14 owns beside its source: hand-made streams, its checks, its drawings."""
+"""Lesson 14's own code: hand-made streams, checks, drawings."""

@@ -41,7 +41,7 @@ class Arrival:
 
 
 def arrivals(times: Iterable[datetime], progress: Iterable[Mapping]) -> list[Arrival]:
-    """Which orders were late, computed from the order of arrival and a query's batches.
+    """The orders that were late, from the order of arrival and a query's batches.
 
     A batch judges by the watermark that the batch before it reported, and drops an order if its
     minute ended at or before that.
@@ -127,11 +127,7 @@ def rows_in_state(progress: Iterable[Mapping]) -> list[int]:
 
 
 def draw_state(rows: Mapping[str, Sequence[int]]) -> str:
-    """Rows in state after each batch, one line per query.
-
-    Returns:
-        An `<svg>` element.
-    """
+    """Rows in state after each batch, one line per query."""
     figure, axes = new_chart("What a query remembers", "batch", "rows in state", 7.4, 3.2)
     styles = ((VERMILION, "-"), (AMBER, "--"), (BLUE, "-"), (GREEN, "-"))
     for (name, counts), (colour, line) in zip(rows.items(), styles, strict=False):
@@ -143,7 +139,7 @@ def draw_state(rows: Mapping[str, Sequence[int]]) -> str:
 
 
 def state_files(objects: Iterable[StoredObject]) -> pd.DataFrame:
-    """What each batch wrote to the `state` folder of a checkpoint.
+    """The files that each batch wrote to the `state` folder of a checkpoint.
 
     A file names the version of the state, which is one more than its batch. RocksDB's table files
     do not; they belong to the first list of tables that was written after them.
@@ -188,9 +184,6 @@ def draw_stores(files: Mapping[str, pd.DataFrame]) -> str:
 
     Args:
         files: what `state_files` returned, by the store's name.
-
-    Returns:
-        An `<svg>` element.
     """
     colours = {
         "changes": BLUE,
@@ -201,22 +194,14 @@ def draw_stores(files: Mapping[str, pd.DataFrame]) -> str:
     figure, panels = new_panels(list(files), width=9.0, height=2.8)
     shown = set()
     for axes, table in zip(panels, files.values(), strict=True):
-        sums = table.assign(what=table["kind"].map(KINDS)).groupby(["batch", "what"])["bytes"].sum()
-        bottom: dict[int, float] = {}
-        for what, colour in colours.items():
-            if what not in sums.index.get_level_values("what"):
-                continue
-            sizes = sums.xs(what, level="what") / 1024
-            axes.bar(
-                sizes.index,
-                sizes,
-                bottom=[bottom.get(batch, 0.0) for batch in sizes.index],
-                color=colour,
-                label=None if what in shown else what,
-            )
-            shown.add(what)
-            for batch, size in sizes.items():
-                bottom[batch] = bottom.get(batch, 0.0) + size
+        what = table["kind"].map(KINDS).rename("what")
+        sizes = table.pivot_table("bytes", "batch", what, "sum", fill_value=0) / 1024
+        bottom = 0
+        for name in (name for name in colours if name in sizes):
+            label = None if name in shown else name
+            axes.bar(sizes.index, sizes[name], bottom=bottom, color=colours[name], label=label)
+            bottom = bottom + sizes[name]
+            shown.add(name)
         axes.set_xlabel("batch")
         axes.margins(y=0.4)  # room for the legend
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -232,9 +217,6 @@ def draw_board(minutes: pd.DataFrame, final_until: datetime) -> str:
     Args:
         minutes: columns `minute` and `revenue`.
         final_until: the watermark; minutes that end later may still change and are drawn hollow.
-
-    Returns:
-        An `<svg>` element.
     """
     figure, axes = new_chart("Revenue per minute", "", "euro", 9.0, 3.0)
     table = minutes.sort_values("minute")

@@ -71,7 +71,7 @@ def finish(query, timeout_s: float = TIMEOUT_S):
 
 
 def is_idle(query) -> bool:
-    """Whether a query waits, and its last batch reached the end of each Kafka topic.
+    """True if a query waits and its last batch reached the end of each Kafka topic.
 
     It also waits between two batches, if its trigger has an interval.
     """

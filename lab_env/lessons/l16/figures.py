@@ -149,7 +149,7 @@ class SchemaTrials:
     results: Mapping[str, Mapping[str, str] | BaseException]
 
     def verdict(self, name: str) -> str:
-        """What a write did to the schema: it was refused, added, changed, or left it as before."""
+        """A write's effect on the schema: it was refused, added, changed, or left it as before."""
         after = self.results[name]
         if isinstance(after, BaseException):
             return REFUSED
@@ -160,7 +160,7 @@ class SchemaTrials:
         return ADDED if new or other else CONVERTED
 
     def outcome(self, name: str) -> str:
-        """What there is to say of a write: the columns that differ now, or why it was refused."""
+        """A write's outcome: the columns that differ now, or why it was refused."""
         after = self.results[name]
         if isinstance(after, BaseException):
             return reason_of(after)
@@ -199,7 +199,7 @@ class SchemaTrials:
 
 
 def _only_added_to(before: str, after: str) -> bool:
-    """Whether a struct has got more fields and keeps the others."""
+    """True if a struct has got more fields and keeps the others."""
     return before.startswith("struct<") and after.startswith(f"{before[:-1]},")
 
 
@@ -258,11 +258,11 @@ class SchemaHistory:
         return list(dict.fromkeys(column for _, columns in self.commits for column in columns))
 
     def lacking(self, column: str) -> int:
-        """How many current files lack a column."""
+        """Number of current files that lack a column."""
         return sum(column not in file for file in self.files)
 
     def changed(self, column: str, commit: int) -> bool:
-        """Whether a column came, went or got another type with a commit.
+        """True if a column came, went or got another type with a commit.
 
         Args:
             commit: place of the commit, from 0; the first one changes nothing.

@@ -1283,7 +1283,7 @@ forget_dead_session(lab)
 lab.predict("17.p7", ..., tolerance=0)
 
 # %%
-from lab_env.workbench.campaign.recorded import delivered
+from lab_env.lessons.recorded.campaign import delivered
 
 campaign = delivered()
 campaign.table()

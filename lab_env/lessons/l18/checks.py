@@ -336,7 +336,7 @@ def nothing_of_the_dead(lab, clean_up):
 
 
 def _is_pending(table, instant: str) -> bool:
-    """Whether an X-ray has an unfinished write, and a data file of it."""
+    """True if an X-ray has an unfinished write, and a data file of it."""
     pending = {found.requested for found in table.instants if not found.completed}
     return instant in pending and instant in {file.instant for file in table.uncommitted}
 

@@ -36,7 +36,7 @@ class Race:
 
 
 def race_of(lab, table: str, mine: Running, hers: Running) -> Race:
-    """What two writes at the same time left of a table.
+    """The table that two writes at the same time left.
 
     An instant that was requested during your write is yours: the colleague was frozen then.
     """

@@ -1,4 +1,4 @@
-"""Who held which lock, and when: the nodes of a lock in ZooKeeper, watched while a lesson runs.
+"""The holders of locks over time: a lock's nodes in ZooKeeper, watched while a lesson runs.
 
 A writer that wants a lock puts a numbered node below the lock's path. The lowest number holds the
 lock, until its node goes.
@@ -61,7 +61,7 @@ class Holding:
 
 
 def holdings_of(nodes: Iterable[Node], now: float) -> list[Holding]:
-    """When each writer held each lock: from the end of the one before, until its node went.
+    """Each writer's time with each lock: from the end of the one before, until its node went.
 
     Args:
         now: what counts as the end where a node is still there.

@@ -983,8 +983,8 @@ assert len(of_b) == 3 and of_b["value"].sum() == 0
 # a run that was recorded, or yours, once you have made one.
 
 # %%
-from lab_env.workbench.bench import recorded
-from lab_env.workbench.bench.tuning import KNOBS, compared, knobs_chart
+from lab_env.lessons import recorded
+from lab_env.lessons.recorded.knobs import KNOBS, compared, knobs_chart
 
 run = recorded.shown("tuning")
 print(run["made"][:10], "on", run["cores"], "cores:", run["size"])

@@ -121,9 +121,6 @@ def draw_over_time(
         panels: by the panel's title the lines of it: what `query_range` returned (`time`, `value`),
             by the line's name. A gap is where Prometheus got no sample.
         frozen: begin and end of each freeze, seconds since 1970.
-
-    Returns:
-        An `<svg>` element.
     """
     height = 1.2 + 1.3 * len(panels)
     figure, axes = new_panels(
@@ -155,7 +152,7 @@ def draw_over_time(
 
 
 def books_of(sends: Iterable[Send]) -> list[tuple]:
-    """What the shop's accountants expect of each day, from what the tills sent, without any table.
+    """The accountants' totals of each day, from what the tills sent, without any table.
 
     Args:
         sends: valid ones, in any order.

@@ -166,7 +166,7 @@ def _read_two_of_three(lab, sends: Sequence) -> str:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What the lab measures of one ticket.
+    """The lab's measurements of one ticket.
 
     Args:
         name: of the ticket.
@@ -194,7 +194,7 @@ class Evidence:
 
     @property
     def asked(self) -> str:
-        """What the number of the right cause counts."""
+        """The unit of the right cause's number."""
         return {
             NOT_READ: "Its number is how many messages of that one partition nobody has read",
             REPLACED: "Its number is the newest batch that a commit of the table knows",
@@ -219,7 +219,7 @@ class Evidence:
         )
 
     def against(self, cause: str) -> str:
-        """Why the lab does not agree with a cause."""
+        """The reason why the lab does not agree with a cause."""
         current = sum(1 for lag in self.lag.values() if not lag)
         words = {
             TOO_SLOW: (
@@ -281,7 +281,7 @@ def evidence_of(lab) -> dict[str, Evidence]:
 
 
 def _facts(picture: Snapshot) -> dict:
-    """What a table's picture says of it."""
+    """The facts that a table's picture shows."""
     checkpoints = (picture.commit().checkpoint or {}).values()
     return {
         "logs": sum(len(found.logs) for found in picture.current),

@@ -426,8 +426,8 @@ assert 1 < with_filters < break_even_here
 # course's pipeline, and the default filters.
 
 # %%
-from lab_env.workbench.bench import recorded
-from lab_env.workbench.bench.growth import caption_of, growth_chart
+from lab_env.lessons import recorded
+from lab_env.lessons.recorded.growth import caption_of, growth_chart
 
 grown = recorded.shown("growth")
 runs = spark.createDataFrame(pd.DataFrame(grown["rows"]))
@@ -923,7 +923,7 @@ lab.predict("20.p6", ..., choices=NAMES)
 
 
 # %%
-from lab_env.workbench.bench.format_page import ahead
+from lab_env.lessons.recorded.formats import ahead
 
 
 def leader(metric, better):
@@ -948,8 +948,8 @@ print(f"Hudi's quickest small commit takes {times:.1f} times as long as {quickes
 best.T.round(2).assign(ahead=leaders)
 
 # %% name="formats" proof="No format is ahead in all of the eight, and your rule agrees with the page's."
-from lab_env.workbench.bench.contenders import CONTENDERS
-from lab_env.workbench.bench.format_page import claims
+from lab_env.lessons.recorded.contenders import CONTENDERS
+from lab_env.lessons.recorded.formats import claims
 
 of_page = {c.measure.metric: c for c in claims(formats) if c.factor == large}
 for metric, leader in leaders.items():
@@ -999,7 +999,7 @@ print(f"after {told:.1f} s by the requested time, visible after {visible:.1f} s"
 lab.predict("20.p7", ..., tolerance=1)
 
 # %%
-from lab_env.workbench.bench.report import freshness_chart
+from lab_env.lessons.recorded.freshness import freshness_chart
 
 (row,) = (r for r in sinks["freshness"] if (r["rate"], r["sink"]) == (1000, "cow"))
 flattery = row["p50"]["median"] / row["requested p50"]["median"]
@@ -1023,7 +1023,7 @@ assert of_tables and all(r["requested p50"]["high"] < r["p50"]["low"] for r in o
 # services, a month of what they stored, and queries.
 
 # %%
-from lab_env.workbench.bench.cost import costs
+from lab_env.lessons.recorded.cost import costs
 from lab_env.lessons.l20.figures import bill_table, promises
 
 bills = costs(sinks)["80-uniform"]["bills"]

@@ -6,7 +6,7 @@ from typing import Protocol
 import pandas as pd
 
 from lab_env.platform.display.card import styled
-from lab_env.platform.display.chart import COLOURS, INK, NAMES, new_chart, svg
+from lab_env.platform.display.chart import COLOURS, INK, NAMES, new_chart, note, svg
 
 SINKS = ("json", "cow", "mor")
 KB = 1000
@@ -14,7 +14,7 @@ LATER = 3  # commits for which the chart continues the lines beyond those that w
 
 
 class Bill(Protocol):
-    """What one sink costs, in US dollars: the benchmark's `Bill`."""
+    """Cost of one sink, in US dollars: the benchmark's `Bill`."""
 
     write: float
     storage: float
@@ -50,17 +50,14 @@ def draw_break_even(written: pd.DataFrame, compaction: int, commits: float) -> s
     if 0 < commits <= len(written) + LATER:
         meet = commits * written["cow"].mean() / KB
         axes.plot([commits, commits], [0, meet], color=INK, linewidth=1, alpha=0.6)
-        axes.annotate(
-            f"break-even: {commits:.1f} commits", (commits, 0), (4, 6),
-            textcoords="offset points", fontsize=9, color=INK,
-        )  # fmt: skip
+        note(axes, f"break-even: {commits:.1f} commits", (commits, 0), (4, 6))
     axes.set(ylim=(0, None), xticks=range(1, len(written) + LATER + 1))
     axes.legend(fontsize=8, loc="upper left")
     return svg(figure)
 
 
 def bill_table(bills: Mapping[str, Bill]) -> pd.DataFrame:
-    """What a recorded run would cost, in US cents, a column per sink."""
+    """Cost of a recorded run, in US cents, a column per sink."""
     rows = {
         NAMES[sink]: {
             "to write it, table services counted": 100 * bills[sink].write,
@@ -73,7 +70,7 @@ def bill_table(bills: Mapping[str, Bill]) -> pd.DataFrame:
 
 
 def promises(sinks: dict, grown: dict, board: Mapping[str, float]):
-    """What the articles left to future ones: what this lesson answers of it, and what is open.
+    """Questions that the articles left open: which this lesson answers, and which it does not.
 
     Args:
         board: of the lesson's own Merge-on-Read table before its compaction: `bytes`, what a

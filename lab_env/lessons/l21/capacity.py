@@ -1,4 +1,4 @@
-"""How long a batch takes on c cores: a line fitted to measured batches, with what the rounds allow.
+"""The time of a batch on c cores: a line fitted to measured batches, with what the rounds allow.
 
 The model is `seconds = a + b * rows / cores`. `a` is what a batch takes however many cores there
 are: its plan, its commit, all that one process does alone. `b` is the work on one row.
@@ -27,11 +27,11 @@ class Line:
     b: float
 
     def seconds(self, rows: float, cores: float) -> float:
-        """How long a batch of so many rows takes on so many cores."""
+        """Seconds of a batch of so many rows on so many cores."""
         return self.a + self.b * rows / cores
 
     def speedup(self, rows: float, cores: float) -> float:
-        """How many times as fast as on one core."""
+        """Speed-up against one core."""
         return self.seconds(rows, 1) / self.seconds(rows, cores)
 
 
@@ -79,7 +79,7 @@ class Fitted:
         return self.between(lambda line: line.b)
 
     def speedup(self, rows: float, cores: float) -> Between:
-        """How many times as fast as on one core."""
+        """Speed-up against one core."""
         return self.between(lambda line: line.speedup(rows, cores))
 
 

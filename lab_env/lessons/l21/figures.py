@@ -111,7 +111,7 @@ def draw_processes(boxes: Sequence[ProcessBox]) -> str:
 
 
 def kind_of(task) -> str:
-    """What a task of `SparkPages.tasks` does: read and parse, combine and write, or little."""
+    """The work of a task of `SparkPages.tasks`: read and parse, combine and write, or little."""
     if task.rows_read and not task.bytes_cached:
         return READS
     return WRITES if task.rows_fetched >= MANY else OTHER
@@ -175,9 +175,6 @@ def draw_line(runs: pd.DataFrame, fitted: Fitted) -> str:
 
     Args:
         runs: one row per batch with rows, cores and seconds.
-
-    Returns:
-        An `<svg>` element.
     """
     figure, axes = new_chart("How long a batch takes", "rows per core", "seconds", width=6.6)
     places = np.linspace(0, 1.05 * (runs["rows"] / runs["cores"]).max(), 40)
@@ -236,9 +233,6 @@ def draw_two_laws(at_two: float, talks: Sequence[float]) -> str:
     Args:
         at_two: the speed-up measured on two cores.
         talks: for each law, what a pair of cores costs by agreeing; 0 is Amdahl's law.
-
-    Returns:
-        An `<svg>` element.
     """
     figure, axes = new_chart(
         "The same two measured points", "cores", "times as fast as one core", width=6.6
@@ -269,9 +263,6 @@ def draw_burst(seconds: Sequence[float], lag: Sequence[float], events: dict[str,
 
     Args:
         events: times of what to mark, by name.
-
-    Returns:
-        An `<svg>` element.
     """
     figure, axes = new_chart("Events that wait", "minutes", "events", width=6.6)
     axes.plot(np.array(seconds) / 60, lag, color=VERMILION)

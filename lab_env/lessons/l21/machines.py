@@ -78,7 +78,7 @@ def _meet_task(pages: SparkPages, query, batch: int) -> RunningTask | None:
 
 
 def _was_lost(pages: SparkPages, after: int) -> bool:
-    """Whether Spark had to do something again since a stage."""
+    """True if Spark had to do something again since a stage."""
     tasks = pages.tasks(after)
     return bool(((tasks["status"] != "SUCCESS") | (tasks["stage_try"] > 0)).any())
 

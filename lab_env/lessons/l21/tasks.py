@@ -59,7 +59,7 @@ class SparkPages:
         self._open = build_opener(ProxyHandler({})).open  # the page is on this machine
 
     def get(self, path: str):
-        """What the interface answers, for example to `/allexecutors`.
+        """The interface's answer, for example to `/allexecutors`.
 
         Raises:
             LabError: the session has ended.

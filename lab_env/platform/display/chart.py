@@ -74,6 +74,17 @@ def new_panels(
     return figure, panels
 
 
+def note(axes, text: str, place: tuple, shift: tuple[float, float], **look) -> None:
+    """Write a small text beside a place, which is in units of the axes.
+
+    Args:
+        shift: from the place to the text, in points.
+        look: for example `ha="center"`, as `annotate` takes it.
+    """
+    look = {"fontsize": 9, "color": INK} | look
+    axes.annotate(text, place, shift, textcoords="offset points", **look)
+
+
 def plot_freshness(axes, quantiles: dict[str, list[float]]) -> None:
     """Draw how large a share of the events was visible, over the seconds since each was sent.
 

@@ -199,7 +199,7 @@ def wheels_folder(cache):
 
 
 def bundle_mismatch(cache):
-    """Why an unpacked bundle's packages cannot be used here; empty if they can or there is none."""
+    """Objection to an unpacked bundle's packages; empty if they fit or there is none."""
     if not (cache / MANIFEST).exists() or wheels_folder(cache).is_dir():
         return ""
     listed = json.loads((cache / MANIFEST).read_text())

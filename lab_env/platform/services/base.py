@@ -4,10 +4,11 @@ A service is ready when a client's call works, not when a process exists or a lo
 """
 
 import json
+import subprocess
 import time
 import urllib.request
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -15,9 +16,11 @@ from typing import Literal
 from lab_env.platform.errors import LabError
 from lab_env.platform.install.cache import Progress
 from lab_env.platform.processes import supervisor
+from lab_env.platform.processes.environment import clean_environment
 from lab_env.platform.processes.ports import choose_ports
 from lab_env.platform.processes.state import folder, read_state
 from lab_env.platform.processes.supervisor import Program
+from lab_env.platform.settings import without_credentials
 
 # log4j2.properties for a server. Only warnings: the last twenty lines must explain a failure.
 LOG4J2 = """\
@@ -83,10 +86,6 @@ class Service(ABC):
         """Default ports by name, from the settings; clients use the first."""
 
     @abstractmethod
-    def fetch(self, report_progress: Progress) -> None:
-        """Fetch everything that the server runs on into the cache."""
-
-    @abstractmethod
     def program(self, ports: dict[str, int]) -> Program:
         """Prepare the server's files and describe its process."""
 
@@ -101,6 +100,10 @@ class Service(ABC):
     @abstractmethod
     def address(self) -> str:
         """Address for clients."""
+
+    def fetch(self, report_progress: Progress) -> None:
+        """Fetch what the server runs on into the cache, unless the Python packages bring it."""
+        return
 
     def external_address(self) -> str:
         """Address of the external server in the settings; empty if they name none."""
@@ -271,6 +274,24 @@ def request_json(
     with open_local(request, timeout) as answer:
         content = answer.read()
     return json.loads(content) if content else None
+
+
+def run_tool(
+    command: Sequence[str | Path], folder: str | Path, text: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run a server's own tool to its end in a folder, without credentials; capture its output.
+
+    Args:
+        text: the tool's input.
+    """
+    return subprocess.run(
+        command,
+        cwd=folder,
+        input=text,
+        capture_output=True,
+        text=True,
+        env=without_credentials(clean_environment()),
+    )
 
 
 def write_properties(path: Path, properties: Mapping[str, str]) -> None:

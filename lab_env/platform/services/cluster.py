@@ -16,7 +16,6 @@ from pathlib import Path
 import psutil
 
 from lab_env.platform.errors import LabError
-from lab_env.platform.install.cache import Progress
 from lab_env.platform.install.java import java_home, java_program
 from lab_env.platform.install.maven import pyspark_home
 from lab_env.platform.jvm import QUICK_COMPILER
@@ -103,9 +102,6 @@ class Cluster(Service):
             "worker_1": chosen.cluster_worker_1_port,
             "worker_2": chosen.cluster_worker_2_port,
         }
-
-    def fetch(self, report_progress: Progress) -> None:
-        """Do nothing: PySpark brings it."""
 
     def program(self, ports: dict[str, int]) -> Program:
         """Write the files of all three programs and describe the master's process."""

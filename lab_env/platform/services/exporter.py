@@ -6,7 +6,6 @@ far behind the pipeline is.
 
 import sys
 
-from lab_env.platform.install.cache import Progress
 from lab_env.platform.processes.state import home
 from lab_env.platform.processes.supervisor import Program
 from lab_env.platform.services.base import NotReady, Service, open_local
@@ -25,9 +24,6 @@ class Exporter(Service):
     def preferred_ports(self) -> dict[str, int]:
         """Port of its metrics page."""
         return {"metrics": settings().exporter_port}
-
-    def fetch(self, report_progress: Progress) -> None:
-        """Do nothing: it is part of the course."""
 
     def program(self, ports: dict[str, int]) -> Program:
         """Describe its process; it discovers what to watch."""

@@ -4,7 +4,6 @@ import logging
 import os
 import shlex
 import shutil
-import subprocess
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
@@ -18,11 +17,10 @@ from lab_env.platform.install.cache import Progress
 from lab_env.platform.install.jars import fetch_jars, jar_folder
 from lab_env.platform.install.java import java_program
 from lab_env.platform.jvm import QUICK_COMPILER
-from lab_env.platform.processes.environment import clean_environment
 from lab_env.platform.processes.state import read_state, update_state
 from lab_env.platform.processes.supervisor import Program
-from lab_env.platform.services.base import Finding, NotReady, Service, write_properties
-from lab_env.platform.settings import settings, without_credentials
+from lab_env.platform.services.base import Finding, NotReady, Service, run_tool, write_properties
+from lab_env.platform.settings import settings
 
 # One broker cannot replicate. The other values keep start-up and disk use small.
 PROPERTIES = {
@@ -157,13 +155,8 @@ def _format_storage(folder: Path, ports: dict[str, int]) -> None:
     shutil.rmtree(folder / "fresh", ignore_errors=True)
     _configure(folder / "format.properties", ports, "fresh")
     command = [*_java(*JVM), "kafka.tools.StorageTool", "format"]
-    done = subprocess.run(
-        [*command, "--cluster-id", cluster, "--config", "format.properties"],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        env=without_credentials(clean_environment()),
-    )
+    options = ["--cluster-id", cluster, "--config", "format.properties"]
+    done = run_tool([*command, *options], folder)
     if done.returncode != 0:
         raise LabError(
             "Kafka's storage could not be formatted.",

@@ -8,7 +8,6 @@ server the lab creates and deletes no streams, because they cost money.
 import sys
 
 from lab_env.platform.brokers import streams
-from lab_env.platform.install.cache import Progress
 from lab_env.platform.processes.supervisor import Program
 from lab_env.platform.services.base import NotReady, Service
 from lab_env.platform.settings import settings
@@ -32,9 +31,6 @@ class Kinesis(Service):
     def external_address(self) -> str:
         """Value of LAB_KINESIS_ENDPOINT."""
         return settings().kinesis_endpoint
-
-    def fetch(self, report_progress: Progress) -> None:
-        """Do nothing: it is one of the Python packages."""
 
     def program(self, ports: dict[str, int]) -> Program:
         """Describe the emulator's process."""

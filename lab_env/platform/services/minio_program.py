@@ -23,7 +23,6 @@ from lab_env.platform.install.go_build import built_program
 from lab_env.platform.install.versions import versions
 from lab_env.platform.processes.environment import clean_environment
 from lab_env.platform.processes.state import write_private
-from lab_env.platform.services.base import open_local
 from lab_env.platform.settings import settings, without_credentials
 
 START_TIMEOUT_S = 20
@@ -78,22 +77,16 @@ def objection(program: Path, again: bool = False) -> str:
     oldest = versions()["go"]["minio"]["oldest_release"]
     facts = program.stat()
     tried = [str(program), facts.st_mtime_ns, facts.st_size, oldest]
-    kept = _read(_result_file())
-    if kept.get("tried") != tried or (again and kept["objection"]):
-        kept |= {"tried": tried, "objection": _too_old(program, oldest) or _failure(program)}
-        write_private(_result_file(), json.dumps(kept))
-    return kept["objection"]
-
-
-def _result_file() -> Path:
-    return cache() / "path-minio.json"
-
-
-def _read(path: Path) -> dict:
+    result = cache() / "path-minio.json"
     try:
-        return json.loads(path.read_text())
+        kept = json.loads(result.read_text())
     except (OSError, ValueError):
-        return {}
+        kept = {}
+    why = kept.get("objection", "")
+    if kept.get("tried") != tried or (again and why):
+        why = _too_old(program, oldest) or _failure(program)
+        write_private(result, json.dumps({"tried": tried, "objection": why}))
+    return why
 
 
 def _too_old(program: Path, oldest: str) -> str:
@@ -111,14 +104,17 @@ def _too_old(program: Path, oldest: str) -> str:
 
 def _failure(program: Path) -> str:
     """Reason why the program fails to serve a temporary folder; empty if it succeeds."""
+    from lab_env.platform.store import s3_client  # imports boto3: half a second
+
+    address = "127.0.0.1", 0
+    with socket.create_server(address) as first, socket.create_server(address) as second:
+        api, console = (f"127.0.0.1:{server.getsockname()[1]}" for server in (first, second))
+    options = ["--address", api, "--console-address", console, "--certs-dir", "certificates"]
+    user, password = "trial", os.urandom(12).hex()
+    inherited = without_credentials(clean_environment())
+    own = {name: value for name, value in inherited.items() if not name.startswith("MINIO_")}
+    own |= {"MINIO_ROOT_USER": user, "MINIO_ROOT_PASSWORD": password, "MINIO_UPDATE": "off"}
     with tempfile.TemporaryDirectory(prefix="lab-minio-") as folder:
-        ports = _free_ports(2)
-        api, console = (f"127.0.0.1:{port}" for port in ports)
-        user, password = "trial", os.urandom(12).hex()
-        inherited = without_credentials(clean_environment())
-        own = {name: value for name, value in inherited.items() if not name.startswith("MINIO_")}
-        own |= {"MINIO_ROOT_USER": user, "MINIO_ROOT_PASSWORD": password, "MINIO_UPDATE": "off"}
-        options = ["--address", api, "--console-address", console, "--certs-dir", "certificates"]
         try:
             process = subprocess.Popen(
                 [program, "server", *options, "data"],
@@ -132,31 +128,27 @@ def _failure(program: Path) -> str:
         except OSError as error:
             return f"it does not start ({error.strerror})"
         try:
-            why = _wait_until_ready(process, f"http://{api}/minio/health/ready")
-            return why or _wrong_answer(_client(f"http://{api}", user, password))
+            client = s3_client(f"http://{api}", user, password, "us-east-1")
+            return _wait_for_bucket(process, client) or _wrong_answer(client)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 
-def _wait_until_ready(process: subprocess.Popen, url: str) -> str:
+def _wait_for_bucket(process: subprocess.Popen, client) -> str:
+    """Make the bucket as soon as the store lets us. Return why it does not."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
     deadline = time.monotonic() + START_TIMEOUT_S
     while time.monotonic() < deadline:
         if process.poll() is not None:
             return "it exits immediately instead of serving a folder"
-        try:
-            with open_local(url):
-                return ""
-        except OSError:
-            time.sleep(0.05)
-    return f"it does not answer within {START_TIMEOUT_S} s"
-
-
-def _client(address: str, user: str, password: str):
-    from lab_env.platform.store import s3_client  # imports boto3: half a second
-
-    return s3_client(address, user, password, "us-east-1")
+        with contextlib.suppress(ClientError, BotoCoreError):
+            client.create_bucket(Bucket=BUCKET)
+            return ""
+        time.sleep(0.05)
+    return f"it makes no bucket within {START_TIMEOUT_S} s"
 
 
 def _wrong_answer(client) -> str:
@@ -167,7 +159,6 @@ def _wrong_answer(client) -> str:
         client.put_object(Bucket=BUCKET, Key=KEY, Body=body, IfNoneMatch="*")
 
     try:
-        _make_bucket(client)
         put(b"first")
         listed = client.list_objects_v2(Bucket=BUCKET).get("Contents", [])
         if [entry["Key"] for entry in listed] != [KEY]:
@@ -177,40 +168,8 @@ def _wrong_answer(client) -> str:
     try:
         put(b"second")
     except ClientError as error:
-        status = error.response["ResponseMetadata"].get("HTTPStatusCode")
-        return (
-            ""
-            if status == 412
-            else f"it refuses a conditional write with the wrong status ({error})"
-        )
+        refused = error.response["ResponseMetadata"].get("HTTPStatusCode") == 412
+        return "" if refused else f"it fails at a conditional write ({error})"
     except BotoCoreError as error:
         return f"it fails at a conditional write ({error})"
     return "it ignores If-None-Match and overwrites the object"
-
-
-def _make_bucket(client) -> None:
-    """Make the bucket; on a busy machine MinIO reports ready a moment too early."""
-    from botocore.exceptions import ClientError
-
-    deadline = time.monotonic() + START_TIMEOUT_S
-    while True:
-        try:
-            client.create_bucket(Bucket=BUCKET)
-            return
-        except ClientError as error:
-            early = error.response["Error"]["Code"] == "XMinioServerNotInitialized"
-            if not early or time.monotonic() > deadline:
-                raise
-        time.sleep(0.05)
-
-
-def _free_ports(count: int) -> list[int]:
-    """Different ports of the loopback address that are free now."""
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind(("127.0.0.1", 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()

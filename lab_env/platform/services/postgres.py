@@ -8,7 +8,6 @@ changes settings of the whole server.
 import hashlib
 import os
 import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import LiteralString
@@ -17,13 +16,12 @@ from lab_env.platform.errors import LabError
 from lab_env.platform.install.cache import Progress, cache
 from lab_env.platform.install.versions import versions
 from lab_env.platform.install.wheels import fetch_wheel
-from lab_env.platform.processes.environment import clean_environment
 from lab_env.platform.processes.state import read_state, secrets, update_state, write_private
 from lab_env.platform.processes.supervisor import Program
 from lab_env.platform.processes.system import without_root
-from lab_env.platform.services.base import Finding, NotReady, Service
+from lab_env.platform.services.base import Finding, NotReady, Service, run_tool
 from lab_env.platform.services.metastore import database_of
-from lab_env.platform.settings import settings, without_credentials
+from lab_env.platform.settings import settings
 
 USER = "lab"
 TIMEOUT_S = 3
@@ -223,14 +221,7 @@ def _set_password(folder: Path, server: list[str]) -> None:
 
 
 def _run(command: list[str], folder: Path, text: str = "") -> None:
-    done = subprocess.run(
-        command,
-        cwd=folder,
-        input=text,
-        capture_output=True,
-        text=True,
-        env=without_credentials(clean_environment()),
-    )
+    done = run_tool(command, folder, text)
     if done.returncode != 0:
         raise LabError(
             "PostgreSQL's data folder could not be prepared.",

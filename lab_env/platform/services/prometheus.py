@@ -23,12 +23,11 @@ from lab_env.platform.install.cache import Progress, cache, clear_partial
 from lab_env.platform.install.go_build import build_program, built_program
 from lab_env.platform.install.versions import versions
 from lab_env.platform.install.wheels import drop_build_leftovers
-from lab_env.platform.processes.environment import clean_environment
 from lab_env.platform.processes.state import home
 from lab_env.platform.processes.supervisor import Program
-from lab_env.platform.services.base import Finding, NotReady, Service, open_local
+from lab_env.platform.services.base import Finding, NotReady, Service, open_local, run_tool
 from lab_env.platform.services.exporter import Exporter
-from lab_env.platform.settings import settings, without_credentials
+from lab_env.platform.settings import settings
 
 PACKAGE = Path(__file__).with_name("monitoring")
 CONSOLE = "consoles/pipeline.html"
@@ -274,13 +273,7 @@ def run_promtool(*arguments: str, folder: str | Path) -> subprocess.CompletedPro
     if not found:
         own = "unset LAB_PROMETHEUS_URL and " if Prometheus().external else ""
         raise LabError("promtool is not installed.", f"{own}run: lab up prometheus")
-    return subprocess.run(
-        [found, *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        env=without_credentials(clean_environment()),
-    )
+    return run_tool([found, *arguments], folder)
 
 
 def _server() -> Path:

@@ -10,7 +10,6 @@ from collections.abc import Generator
 from contextlib import contextmanager, suppress
 
 from lab_env.platform.errors import LabError
-from lab_env.platform.install.cache import Progress
 from lab_env.platform.install.java import java_program
 from lab_env.platform.install.maven import pyspark_home
 from lab_env.platform.jvm import QUICK_COMPILER
@@ -67,9 +66,6 @@ class ZooKeeper(Service):
     def external_address(self) -> str:
         """Value of LAB_ZOOKEEPER_CONNECT."""
         return settings().zookeeper_connect
-
-    def fetch(self, report_progress: Progress) -> None:
-        """Do nothing: PySpark brings it."""
 
     def program(self, ports: dict[str, int]) -> Program:
         """Prepare the server's folder and describe its process."""

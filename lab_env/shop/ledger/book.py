@@ -132,7 +132,7 @@ class LedgerWriter:
 
 @dataclass(frozen=True)
 class Settlement:
-    """What the topic reveals about sends whose outcome is unknown.
+    """The topic's evidence about sends whose outcome is unknown.
 
     Args:
         found: unknown sends that are in the topic, acknowledged now.

@@ -8,6 +8,5 @@ Five counters answer five questions about reading:
 - `scans`: files in the scans of the plan. How many files were left after pruning?
 - `bucket_usage`: all requests and bytes of a bucket, counted by MinIO. What would a cloud charge?
 
-`sampling` records memory and the store over time, `freshness` ages of events, `verdict` compares
-rounds.
+`freshness` has the ages of events, `verdict` compares rounds.
 """

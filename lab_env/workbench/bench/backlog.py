@@ -6,9 +6,10 @@ The only query checks the answer.
 
 from dataclasses import replace
 
+from lab_env.lessons.recorded import SINKS
 from lab_env.pipeline import options, session
 from lab_env.platform.install.cache import Progress
-from lab_env.workbench.bench.config import BEFORE_TABLE_SERVICES, SINKS, RunConfig
+from lab_env.workbench.bench.config import BEFORE_TABLE_SERVICES, RunConfig
 from lab_env.workbench.bench.machine import Comparison
 from lab_env.workbench.bench.results import Figures
 from lab_env.workbench.bench.rounds import Bench, rotated

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from lab_env.lessons import recorded
 from lab_env.platform import services
 from lab_env.platform.errors import LabError
 from lab_env.platform.processes.locks import exclusive
@@ -19,7 +20,6 @@ from lab_env.workbench.bench import (
     formats,
     growth,
     machine,
-    recorded,
     report,
     tours,
     tuning,

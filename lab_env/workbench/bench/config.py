@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from lab_env.pipeline import session
 from lab_env.workbench.bench.stream import UNIFORM, ZIPF, Scenario
 
-SINKS = ("json", "cow", "mor")
 BEFORE_TABLE_SERVICES, AFTER_TABLE_SERVICES = "fresh", "tidy"
 ALL_QUERIES = {
     BEFORE_TABLE_SERVICES: ("point", "range", "aggregate", "incremental", "time travel"),

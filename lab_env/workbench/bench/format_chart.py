@@ -3,9 +3,9 @@
 from collections.abc import Mapping
 from html import escape
 
+from lab_env.lessons.recorded.contenders import CONTENDERS, DELTA, HUDI, ICEBERG
 from lab_env.platform.display.html import number
 from lab_env.tables.probes.verdict import Spread
-from lab_env.workbench.bench.contenders import CONTENDERS, DELTA, HUDI, ICEBERG
 
 COLOURS = {HUDI: "#3b8ac4", DELTA: "#d98a00", ICEBERG: "#2a9d74"}
 WIDTH, LABELS, BARS, ROW, TOP = 760, 235, 430, 22, 40  # pixels

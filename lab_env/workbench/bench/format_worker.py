@@ -11,11 +11,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from lab_env.pipeline import parsing
-from lab_env.pipeline.session import endpoints_of_environment
-from lab_env.platform import store
-from lab_env.tables.hudi.timeline import parse_timeline_key
-from lab_env.workbench.bench.contenders import (
+from lab_env.lessons.recorded.contenders import (
     CATALOG,
     CONTENDERS,
     DELTA,
@@ -24,6 +20,10 @@ from lab_env.workbench.bench.contenders import (
     MOR,
     Contender,
 )
+from lab_env.pipeline import parsing
+from lab_env.pipeline.session import endpoints_of_environment
+from lab_env.platform import store
+from lab_env.tables.hudi.timeline import parse_timeline_key
 from lab_env.workbench.bench.order_stream import COLUMNS
 from lab_env.workbench.bench.sink_writes import SCHEMA, as_text, compact, newest
 

@@ -15,14 +15,7 @@ from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from lab_env.pipeline import session
-from lab_env.platform import services
-from lab_env.platform.install.cache import Progress
-from lab_env.platform.install.jars import fetch_jars, jar_folder
-from lab_env.platform.install.versions import versions
-from lab_env.tables.probes.bucket_usage import MeteredBucket
-from lab_env.tables.probes.verdict import Spread
-from lab_env.workbench.bench.contenders import (
+from lab_env.lessons.recorded.contenders import (
     CONTENDERS,
     FORMATS,
     JARS,
@@ -31,6 +24,13 @@ from lab_env.workbench.bench.contenders import (
     options_of_all,
     session_properties,
 )
+from lab_env.pipeline import session
+from lab_env.platform import services
+from lab_env.platform.install.cache import Progress
+from lab_env.platform.install.jars import fetch_jars, jar_folder
+from lab_env.platform.install.versions import versions
+from lab_env.tables.probes.bucket_usage import MeteredBucket
+from lab_env.tables.probes.verdict import Spread
 from lab_env.workbench.bench.metering import Meter, ResourceUsage
 from lab_env.workbench.bench.order_stream import Batch, OrderStream, as_lines, difference
 from lab_env.workbench.bench.rounds import rotated

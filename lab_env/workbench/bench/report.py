@@ -3,11 +3,12 @@
 import pandas as pd
 from rich.table import Table
 
-from lab_env.platform.display.chart import COLOURS, INK, NAMES, new_chart, new_panels, svg
+from lab_env.lessons.recorded import SINKS, cost, growth
+from lab_env.lessons.recorded.freshness import freshness_chart
+from lab_env.platform.display.chart import COLOURS, INK, NAMES, new_panels, svg
 from lab_env.platform.display.html import frame_table, number, render
 from lab_env.tables.probes.verdict import EQUAL, INCONCLUSIVE
-from lab_env.workbench.bench import cost, growth
-from lab_env.workbench.bench.config import ALL_QUERIES, BEFORE_TABLE_SERVICES, SINKS
+from lab_env.workbench.bench.config import ALL_QUERIES, BEFORE_TABLE_SERVICES
 from lab_env.workbench.bench.summary import PAIRS
 
 HEIGHT = 0.24  # of a bar, in units of one group
@@ -146,37 +147,6 @@ def bars(report: dict, title: str, metrics: dict[str, str], scale: float = 1) ->
     figure.legend(
         *panels[0].get_legend_handles_labels(), loc="outside lower left", ncols=3, frameon=False
     )
-    return svg(figure)
-
-
-def freshness_chart(report: dict) -> str:
-    """Chart of seconds from sent to visible over the rate; dotted: to the requested time.
-
-    Args:
-        report: result of `summary`, with freshness measured.
-    """
-    figure, axes = new_chart(
-        "Event sent to commit completed", "events/s", "seconds, median and p95"
-    )
-    for sink in SINKS:
-        rows = [row for row in report["freshness"] if row["sink"] == sink and row["p50"]]
-        rates, colour = [row["rate"] for row in rows], COLOURS[sink]
-        middle = [row["p50"]["median"] for row in rows]
-        axes.plot(rates, middle, "o-", color=colour, label=NAMES[sink])
-        axes.vlines(rates, middle, [row["p95"]["median"] for row in rows], color=colour)
-        requested = [
-            (row["rate"], row["requested p50"]["median"]) for row in rows if row["requested p50"]
-        ]
-        if requested:
-            label = f"{NAMES[sink]}, to the requested time"
-            axes.plot(*zip(*requested, strict=True), "o:", color=colour, label=label, alpha=0.7)
-    axes.set_xscale("log")
-    known = sorted({row["rate"] for row in report["freshness"]})
-    axes.set_xticks(known, [f"{rate:,}" for rate in known])
-    axes.set_xticks([], minor=True)
-    axes.set_xlim(known[0] / 2, known[-1] * 2)
-    axes.set_ylim(bottom=0)
-    axes.legend(loc="upper left", fontsize=8)
     return svg(figure)
 
 

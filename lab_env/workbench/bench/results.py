@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass, field
 
-from lab_env.workbench.bench.config import SINKS, RunConfig
+from lab_env.lessons.recorded import SINKS
+from lab_env.workbench.bench.config import RunConfig
 from lab_env.workbench.bench.stream import Scenario, Stream
 
 

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import asdict
 
 from lab_env.lab.handle import Lab, reset_lesson
+from lab_env.lessons.recorded import SINKS
 from lab_env.pipeline.sinks import table_path
 from lab_env.platform import services, store
 from lab_env.platform.brokers.topics import delete_topic, ensure_topic
@@ -19,12 +20,7 @@ from lab_env.shop.producer import Sender
 from lab_env.tables.hudi.timeline import parse_data_name
 from lab_env.tables.probes.bucket_usage import MeteredBucket
 from lab_env.workbench.bench import latency
-from lab_env.workbench.bench.config import (
-    AFTER_TABLE_SERVICES,
-    BEFORE_TABLE_SERVICES,
-    SINKS,
-    RunConfig,
-)
+from lab_env.workbench.bench.config import AFTER_TABLE_SERVICES, BEFORE_TABLE_SERVICES, RunConfig
 from lab_env.workbench.bench.metering import Meter
 from lab_env.workbench.bench.results import Figures, wrong_answers
 from lab_env.workbench.bench.stream import UNIFORM, Scenario, Stream, record

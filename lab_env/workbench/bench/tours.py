@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 
 from rich.console import Console
 
+from lab_env.lessons.recorded import SINKS
 from lab_env.platform.display.chart import NAMES
 from lab_env.platform.errors import LabError
 from lab_env.platform.install.cache import Progress
 from lab_env.platform.processes.state import folder
-from lab_env.workbench.bench.config import SINKS
 from lab_env.workbench.bench.machine import Comparison
 from lab_env.workbench.tour import tour
 from lab_env.workbench.tour.tour import RATE, SECONDS, TABLES

@@ -17,16 +17,14 @@ from pathlib import Path
 import pandas as pd
 
 from lab_env.lab.handle import Lab, reset_lesson
+from lab_env.lessons.recorded.knobs import compared
 from lab_env.pipeline import options, session
 from lab_env.pipeline.sinks import table_path
 from lab_env.platform import services, store
 from lab_env.platform.brokers.topics import ensure_topic
-from lab_env.platform.display.chart import new_panels, svg
-from lab_env.platform.display.palette import GREEN, GREY, VERMILION
 from lab_env.platform.install.cache import Progress
 from lab_env.shop.producer import Sender
 from lab_env.tables.probes.bucket_usage import MeteredBucket
-from lab_env.tables.probes.verdict import HIGHER, LOWER, Spread, verdict
 from lab_env.tables.xray import xray
 from lab_env.workbench.bench import latency
 from lab_env.workbench.bench.config import Pace
@@ -87,27 +85,7 @@ SETTINGS = {
         Setting("every 8 s", "mor", NO_COMPACTION, interval=8),
     )
 }
-# By knob: the two settings to compare, and the knob's value in each.
-KNOBS = {
-    "shuffle tasks": ("plain", "eight tasks", "2 → 8"),
-    "buckets": ("plain", "eight buckets", "2 → 8"),
-    "small file limit": ("no small file limit", "small file limit", "off → 100 MB"),
-    "compaction": ("inline", "beside", "inline → async"),
-    "delta commits": ("beside", "after five", "2 → 5"),
-    "commit interval": ("every 2 s", "every 8 s", "2 s → 8 s"),
-}
 WARM_UP = ("beside", "small file limit")  # one of each table type
-METRICS = (
-    "batch s",
-    "CPU s",
-    "requests",
-    "MB written",
-    "files",
-    "query requests",
-    "visible after s",
-)
-# Counts of the same setting differ by less than this between rounds; times differ by more.
-COUNTS, COUNT_NOISE = ("requests", "MB written", "files", "query requests"), 0.05
 
 
 @dataclass(frozen=True)
@@ -374,72 +352,6 @@ def _figures(batches: list[dict], used: ResourceUsage) -> dict:
         "puts": bucket.puts,
         "MB written": round(bucket.bytes_written / 1e6, 3),
     }
-
-
-def compared(run: dict) -> pd.DataFrame:
-    """Effect of each knob: medians, their ratio, and whether the rounds are apart.
-
-    Args:
-        run: result of `tune` or `recorded.shown`.
-
-    Returns:
-        By knob and metric: `from` and `to` (medians), `ratio`, `verdict` (of `to` against `from`:
-        lower, higher, equal or inconclusive) and `rounds`. One round is enough for counts that
-        differ by more than `COUNT_NOISE`, but never for times.
-    """
-    by_setting: dict[str, dict[int, dict]] = {}
-    for row in run["runs"]:
-        by_setting.setdefault(row["setting"], {})[row["round"]] = row
-    rows = []
-    for knob, (before, after, _) in KNOBS.items():
-        both = sorted(set(by_setting.get(before, ())) & set(by_setting.get(after, ())))
-        for metric in METRICS:
-            if not both or metric not in by_setting[before][both[0]]:
-                continue
-            old, new = (
-                Spread.of([by_setting[name][number][metric] for number in both])
-                for name in (before, after)
-            )
-            ratio = new.median / old.median if old.median else float("nan")
-            found = verdict(new, old)
-            if len(both) == 1 and metric in COUNTS and abs(ratio - 1) > COUNT_NOISE:
-                found = HIGHER if ratio > 1 else LOWER
-            rows.append((knob, metric, old.median, new.median, ratio, found, len(both)))
-    columns = ["knob", "metric", "from", "to", "ratio", "verdict", "rounds"]
-    return pd.DataFrame(rows, columns=columns).set_index(["knob", "metric"])
-
-
-def knobs_chart(run: dict) -> str:
-    """Chart of each knob's effect on each metric: ratio of the medians, on a log scale.
-
-    Args:
-        run: result of `tune` or `recorded.shown`.
-
-    Returns:
-        SVG text: a full dot where the rounds lie apart, an empty one where they do not.
-    """
-    found = compared(run)
-    titles = [f"{knob}: {turned}" for knob, (_, _, turned) in KNOBS.items()]
-    figure, panels = new_panels(titles, rows=2, width=9.6, height=5.0)
-    places = {metric: place for place, metric in enumerate(reversed(METRICS))}
-    for panel, knob in zip(panels, KNOBS, strict=True):
-        panel.axvline(1, color=GREY, linewidth=1)
-        for metric, row in found.loc[knob].iterrows():
-            sure = row["verdict"] in (LOWER, HIGHER)
-            colour = {LOWER: GREEN, HIGHER: VERMILION}.get(row["verdict"], GREY)
-            face = colour if sure else "none"
-            place = places[metric]
-            panel.plot([1, row["ratio"]], [place, place], "-", color=colour, linewidth=1)
-            panel.plot(row["ratio"], place, "o", color=colour, markerfacecolor=face)
-        panel.set_xscale("log")
-        panel.set_xlim(0.12, 8)
-        panel.set_xticks([0.25, 0.5, 1, 2, 4], ["1/4", "1/2", "1", "2", "4"])
-        panel.set_xticks([], minor=True)
-        panel.set_yticks(list(places.values()), list(places))
-        panel.set_ylim(-0.6, len(places) - 0.4)
-    for panel in panels[-len(titles) // 2 :]:
-        panel.set_xlabel("after / before")
-    return svg(figure)
 
 
 def text_table(run: dict) -> str:

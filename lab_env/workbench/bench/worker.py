@@ -13,10 +13,10 @@ from functools import partial
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming import StreamingQuery
 
+from lab_env.lessons.recorded.contenders import FORMATS
 from lab_env.pipeline import parsing, session
 from lab_env.platform.processes.tasks import serve
 from lab_env.workbench.bench.batches import batches_of
-from lab_env.workbench.bench.contenders import FORMATS
 from lab_env.workbench.bench.format_worker import FormatTables
 from lab_env.workbench.bench.growth_worker import GrowingTables
 from lab_env.workbench.bench.sink_writes import SINKS, Sink

@@ -13,18 +13,20 @@ from rich.console import Console
 from rich.markup import escape
 
 from lab_env.lab.handle import Lab, namespace_of, reset_lesson
+from lab_env.lessons.recorded import campaign as recorded
+from lab_env.lessons.recorded.campaign import Result
+from lab_env.lessons.recorded.campaign_plan import PLANTED, SINKS, Case, find_case, make_plan
 from lab_env.pipeline.sinks import table_path
 from lab_env.platform import services
 from lab_env.platform.errors import LabError
 from lab_env.platform.processes.locks import exclusive
 from lab_env.platform.processes.state import folder
 from lab_env.shop.ledger.book import ledger_directory
-from lab_env.workbench.campaign import recorded, report
+from lab_env.workbench.campaign import report
 from lab_env.workbench.campaign.clones import verdict_of
 from lab_env.workbench.campaign.group import NAMESPACE, Group
 from lab_env.workbench.campaign.judge import KEYS, judge_rows, planted_losses, read_rows
-from lab_env.workbench.campaign.plan import PLANTED, SINKS, Case, find_case, make_plan
-from lab_env.workbench.campaign.records import Records, Result, report_path
+from lab_env.workbench.campaign.records import Records, report_path
 from lab_env.workbench.campaign.victims import outcome_of, run_case
 
 Say = Callable[[str], None]
@@ -232,7 +234,7 @@ def _write_page(campaign: Campaign) -> None:
 def _finish(campaign: Campaign, console: Console) -> int:
     """Print the results; return the exit status."""
     problems = campaign.problems()
-    for row in report.summary(campaign.plan, campaign.records.results()):
+    for row in recorded.summary(campaign.plan, campaign.records.results()):
         console.print(escape(report.in_words(row)))
     for problem in problems:
         console.print(f"[red]{escape(problem)}[/red]")

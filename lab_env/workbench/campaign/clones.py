@@ -6,6 +6,7 @@ import time
 import pandas as pd
 
 from lab_env.lab.faults.freeze import frozen
+from lab_env.lessons.recorded.campaign_plan import SINKS, Case
 from lab_env.pipeline.guard import read_state, table_receipt, what_differs
 from lab_env.pipeline.handle import Writer
 from lab_env.pipeline.sinks import checkpoint_path, table_path
@@ -18,7 +19,6 @@ from lab_env.tables.hudi.table import DataFile
 from lab_env.tables.xray import StoredTable, xray
 from lab_env.workbench.campaign.group import RECOVERY_SECONDS, Group, Stuck
 from lab_env.workbench.campaign.judge import KEYS, Judgement, judge_rows, judge_table, read_rows
-from lab_env.workbench.campaign.plan import SINKS, Case
 
 CUT_BYTES = 40
 OLDER_BATCHES = 2  # missing from an older copy of a checkpoint

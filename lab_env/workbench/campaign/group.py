@@ -12,6 +12,7 @@ import psutil
 from lab_env.lab.faults.gate import Gate, Rule
 from lab_env.lab.faults.writers import jvm_of
 from lab_env.lab.handle import namespace_of
+from lab_env.lessons.recorded.campaign_plan import SINKS
 from lab_env.pipeline.guard import Checkpoint, read_state, table_receipt
 from lab_env.pipeline.handle import Writer
 from lab_env.pipeline.session import SHORT_LIFE
@@ -28,7 +29,6 @@ from lab_env.tables.xray import xray
 from lab_env.tables.xray.drawing import as_html
 from lab_env.workbench.campaign.feeder import Feeder
 from lab_env.workbench.campaign.judge import Judgement, judge_table
-from lab_env.workbench.campaign.plan import SINKS
 
 NAMESPACE = "campaign"
 RATE = 100  # events per second

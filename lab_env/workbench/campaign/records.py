@@ -2,54 +2,12 @@
 
 import json
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
+from lab_env.lessons.recorded.campaign import Result
+from lab_env.lessons.recorded.campaign_plan import Case
 from lab_env.platform.processes.state import folder
-from lab_env.workbench.campaign.plan import Case
-from lab_env.workbench.campaign.verdicts import NOT_RUN, as_expected
-
-
-@dataclass
-class Result:
-    """Result of one case.
-
-    Args:
-        case: its number.
-        fault: its class.
-        attempt: counts the group's pairs of tables.
-        where: planned target.
-        outcome: one of `verdicts.OUTCOMES`, or `broken` if the campaign itself failed.
-        landed: actual target.
-        recovery_seconds: from the fault's end until everything sent had been committed.
-        seconds: of the whole case.
-        restarts: of the writer.
-        judgements: sentences about the tables.
-        readers: each reader's view of a damaged table.
-        evidence: for a failure report.
-        started_at: seconds since 1970.
-    """
-
-    case: str
-    fault: str
-    group: int
-    attempt: int
-    where: str
-    outcome: str = NOT_RUN
-    landed: str = ""
-    recovery_seconds: float | None = None
-    seconds: float = 0
-    restarts: int = 0
-    judgements: list[str] = field(default_factory=list)
-    readers: dict[str, str] = field(default_factory=dict)
-    evidence: dict[str, Any] = field(default_factory=dict)
-    started_at: float = 0
-
-    @property
-    def ok(self) -> bool:
-        """True if the outcome is as expected."""
-        return as_expected(self.fault, self.outcome)
 
 
 class Records:

@@ -5,60 +5,17 @@ No script, no network, light and dark theme. Cases that have not run are always 
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
 
+from lab_env.lessons.recorded.campaign import Result, Results, Row, recovery_chart, summary
+from lab_env.lessons.recorded.campaign_plan import PLANTED, POINTS, Case
+from lab_env.lessons.recorded.verdicts import NOT_RUN, changes, verdicts
 from lab_env.platform.display.chart import new_chart, svg
 from lab_env.platform.display.html import render, table
-from lab_env.platform.display.palette import BLUE, GREEN, VERMILION
-from lab_env.workbench.campaign.plan import PLANTED, POINTS, Case
-from lab_env.workbench.campaign.records import Result
-from lab_env.workbench.campaign.verdicts import NOT_RUN, changes, verdicts
+from lab_env.platform.display.palette import GREEN, VERMILION
 
-Results = Mapping[str, Result]
 Groups = Mapping[str, dict]
 OUTCOME_ORDER = ("survived", "loud", "guarded", "stuck", "wrong", "broken")
-
-
-@dataclass(frozen=True)
-class Row:
-    """One class of faults.
-
-    Args:
-        planned: number of cases in the plan.
-        run: number of cases that have run.
-        as_expected: how many of them had an expected outcome.
-        outcomes: outcome to number.
-    """
-
-    fault: str
-    planned: int
-    run: int
-    as_expected: int
-    outcomes: dict[str, int]
-
-    @property
-    def not_run(self) -> int:
-        """Number of cases that have not run, and so have not passed."""
-        return self.planned - self.run
-
-    @property
-    def failed(self) -> int:
-        """Number of cases whose outcome is not as expected."""
-        return self.run - self.as_expected
-
-
-def summary(plan: Sequence[Case], results: Results) -> list[Row]:
-    """Counts of each class, in the order of `verdicts.toml`."""
-    rows = []
-    for fault in verdicts():
-        cases = [case for case in plan if case.fault == fault]
-        ran = [results[case.id] for case in cases if case.id in results]
-        if cases:
-            outcomes = Counter(result.outcome for result in ran)
-            good = sum(result.ok for result in ran)
-            rows.append(Row(fault, len(cases), len(ran), good, dict(outcomes)))
-    return rows
 
 
 def in_words(row: Row) -> str:
@@ -186,24 +143,6 @@ def _is_aligned(result: Result) -> bool:
     return result.fault in ("kill", "answer_lost", "store_error") and result.where.startswith(
         result.landed
     )
-
-
-def recovery_chart(ran: Sequence[Result]) -> str:
-    """Chart of the seconds until the pipeline had caught up, one dot per case."""
-    faults = [f for f in verdicts() if any(r.fault == f and r.recovery_seconds for r in ran)]
-    figure, axes = new_chart(
-        "Recovery", "seconds until everything sent was committed", "", width=8.0,
-        height=1.2 + 0.34 * len(faults),
-    )  # fmt: skip
-    for result in ran:
-        if result.recovery_seconds is not None and result.fault in faults:
-            colour = BLUE if result.ok else VERMILION
-            place = faults.index(result.fault) + 0.12 * (int(result.case[-1:] or 0) % 5 - 2)
-            axes.plot(result.recovery_seconds, place, "o", color=colour, markersize=5, alpha=0.8)
-    axes.set_yticks(range(len(faults)), [verdicts()[fault].title for fault in faults])
-    axes.set_ylim(len(faults) - 0.5, -0.5)
-    axes.set_xlim(left=0)
-    return svg(figure)
 
 
 def timeline(ran: Sequence[Result]) -> str:

@@ -13,6 +13,8 @@ import pandas as pd
 import psutil
 
 from lab_env.lab.handle import namespace_of
+from lab_env.lessons.recorded.campaign import Result
+from lab_env.lessons.recorded.campaign_plan import Case
 from lab_env.pipeline.handle import lesson_environment
 from lab_env.platform import services
 from lab_env.platform.processes import supervisor
@@ -20,8 +22,6 @@ from lab_env.platform.processes.environment import clean_environment, mark
 from lab_env.platform.processes.tree import end_processes, process_tree, wait_until_ended
 from lab_env.workbench.campaign.group import NAMESPACE, Group
 from lab_env.workbench.campaign.judge import read_rows
-from lab_env.workbench.campaign.plan import Case
-from lab_env.workbench.campaign.records import Result
 from lab_env.workbench.campaign.rival import CONFLICT, FIRST, Attempt
 
 PROCESSES = 4  # of five threads each

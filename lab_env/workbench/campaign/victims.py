@@ -15,6 +15,8 @@ import pandas as pd
 from lab_env.lab.faults.full_disk import SmallStore, small_store
 from lab_env.lab.faults.gate import Rule
 from lab_env.lab.faults.outages import kill_service, paused
+from lab_env.lessons.recorded.campaign import Result
+from lab_env.lessons.recorded.campaign_plan import Case
 from lab_env.pipeline.sinks import checkpoint_path, table_path
 from lab_env.pipeline.topic import RECREATED
 from lab_env.platform import services, store
@@ -31,8 +33,6 @@ from lab_env.workbench.campaign.clones import (
 )
 from lab_env.workbench.campaign.group import Group, Stuck
 from lab_env.workbench.campaign.judge import Judgement
-from lab_env.workbench.campaign.plan import Case
-from lab_env.workbench.campaign.records import Result
 from lab_env.workbench.campaign.rivals import twenty_writers
 
 SERVICES = {"store": "minio", "broker": "kafka"}

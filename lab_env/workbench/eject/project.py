@@ -124,7 +124,7 @@ def project_files() -> dict[str, str]:
 
 
 def _facts() -> dict[str, object]:
-    """What the templates are filled in with."""
+    """The values for the templates."""
     course = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     pins = dict(pin.split("==") for pin in course["dependencies"])
     jars = [jar for jar in versions()["jars"]["spark"] if jar.startswith(NAMED_JARS)]
@@ -190,7 +190,7 @@ _ABSENT = ""  # the sum of a file that is not there
 
 
 def _known(folder: Path) -> dict[str, str]:
-    """What an earlier project's manifest says; empty if there is none."""
+    """An earlier project's manifest; empty if there is none."""
     try:
         known = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):

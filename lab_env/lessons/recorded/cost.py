@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pandas as pd
 
+from lab_env.lessons.recorded import SINKS
 from lab_env.platform import prices as price_file
 from lab_env.platform.display.chart import COLOURS, INK, NAMES, new_chart, svg
 from lab_env.platform.prices import PRICES
 from lab_env.tables.probes.verdict import INCONCLUSIVE, Spread
-from lab_env.workbench.bench.config import SINKS
 
 ITEMS = {
     "storage": "GB-month",

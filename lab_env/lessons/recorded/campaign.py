@@ -1,0 +1,194 @@
+"""A finished campaign in one small file: the one that comes with the course, for lesson 17."""
+
+import gzip
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import pandas as pd
+
+from lab_env.lessons.recorded.campaign_plan import Case, make_plan
+from lab_env.lessons.recorded.verdicts import NOT_RUN, as_expected, verdicts
+from lab_env.platform.display.chart import new_chart, svg
+from lab_env.platform.display.palette import BLUE, VERMILION
+from lab_env.shop.model import DATA
+
+FILE = "campaign.json.gz"
+
+
+@dataclass
+class Result:
+    """Result of one case.
+
+    Args:
+        case: its number.
+        fault: its class.
+        attempt: counts the group's pairs of tables.
+        where: planned target.
+        outcome: one of `verdicts.OUTCOMES`, or `broken` if the campaign itself failed.
+        landed: actual target.
+        recovery_seconds: from the fault's end until everything sent had been committed.
+        seconds: of the whole case.
+        restarts: of the writer.
+        judgements: sentences about the tables.
+        readers: each reader's view of a damaged table.
+        evidence: for a failure report.
+        started_at: seconds since 1970.
+    """
+
+    case: str
+    fault: str
+    group: int
+    attempt: int
+    where: str
+    outcome: str = NOT_RUN
+    landed: str = ""
+    recovery_seconds: float | None = None
+    seconds: float = 0
+    restarts: int = 0
+    judgements: list[str] = field(default_factory=list)
+    readers: dict[str, str] = field(default_factory=dict)
+    evidence: dict[str, Any] = field(default_factory=dict)
+    started_at: float = 0
+
+    @property
+    def ok(self) -> bool:
+        """True if the outcome is as expected."""
+        return as_expected(self.fault, self.outcome)
+
+
+Results = Mapping[str, Result]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One class of faults.
+
+    Args:
+        planned: number of cases in the plan.
+        run: number of cases that have run.
+        as_expected: how many of them had an expected outcome.
+        outcomes: outcome to number.
+    """
+
+    fault: str
+    planned: int
+    run: int
+    as_expected: int
+    outcomes: dict[str, int]
+
+    @property
+    def not_run(self) -> int:
+        """Number of cases that have not run, and so have not passed."""
+        return self.planned - self.run
+
+    @property
+    def failed(self) -> int:
+        """Number of cases whose outcome is not as expected."""
+        return self.run - self.as_expected
+
+
+def summary(plan: Sequence[Case], results: Results) -> list[Row]:
+    """Counts of each class, in the order of `verdicts.toml`."""
+    rows = []
+    for fault in verdicts():
+        cases = [case for case in plan if case.fault == fault]
+        ran = [results[case.id] for case in cases if case.id in results]
+        if cases:
+            outcomes = Counter(result.outcome for result in ran)
+            good = sum(result.ok for result in ran)
+            rows.append(Row(fault, len(cases), len(ran), good, dict(outcomes)))
+    return rows
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A recorded run of a campaign.
+
+    Args:
+        seed: of its plan.
+        size: of its plan.
+        began_at: s since 1970.
+        results: by case number, with evidence only for unexpected ones.
+    """
+
+    seed: int
+    size: str
+    began_at: float
+    results: dict[str, Result]
+
+    def rows(self) -> list[Row]:
+        """Counts of each class of faults, as on a campaign's page."""
+        return summary(make_plan(self.seed, self.size), self.results)
+
+    def table(self) -> pd.DataFrame:
+        """One row per class of faults: cases, as expected, outcomes, seconds to recover.
+
+        A dash where nothing recovers by itself.
+        """
+        table = pd.DataFrame(
+            [
+                {
+                    "fault": verdicts()[row.fault].title,
+                    "cases": row.planned,
+                    "as expected": row.as_expected,
+                    "outcomes": ", ".join(f"{n} {name}" for name, n in row.outcomes.items()),
+                    **self._recovery(row.fault),
+                }
+                for row in self.rows()
+            ]
+        )
+        return table.astype(object).where(table.notna(), "–")
+
+    def _recovery(self, fault: str) -> dict[str, float | None]:
+        results = [result for result in self.results.values() if result.fault == fault]
+        seconds = [r.recovery_seconds for r in results if r.recovery_seconds is not None]
+        return {
+            "back in (median s)": median(seconds) if seconds else None,
+            "at most (s)": max(seconds, default=None),
+        }
+
+    def recovery(self) -> str:
+        """Chart of the seconds to recover, as SVG."""
+        return recovery_chart(list(self.results.values()))
+
+
+def keep(seed: int, size: str, results: dict[str, Result], file: Path) -> None:
+    """Write a campaign's results to a file.
+
+    Args:
+        file: `....json.gz`.
+    """
+    short = [asdict(replace(r, evidence={} if r.ok else r.evidence)) for r in results.values()]
+    began = min((result.started_at for result in results.values()), default=0.0)
+    content = {"seed": seed, "size": size, "began_at": began, "results": short}
+    file.write_bytes(gzip.compress(json.dumps(content, default=str).encode(), mtime=0))
+
+
+def delivered(file: Path = DATA / FILE) -> Recorded:
+    """The campaign that comes with the course."""
+    content = json.loads(gzip.decompress(file.read_bytes()))
+    results = {entry["case"]: Result(**entry) for entry in content.pop("results")}
+    return Recorded(**content, results=results)
+
+
+def recovery_chart(ran: Sequence[Result]) -> str:
+    """Chart of the seconds until the pipeline had caught up, one dot per case."""
+    faults = [f for f in verdicts() if any(r.fault == f and r.recovery_seconds for r in ran)]
+    figure, axes = new_chart(
+        "Recovery", "seconds until everything sent was committed", "", width=8.0,
+        height=1.2 + 0.34 * len(faults),
+    )  # fmt: skip
+    for result in ran:
+        if result.recovery_seconds is not None and result.fault in faults:
+            colour = BLUE if result.ok else VERMILION
+            place = faults.index(result.fault) + 0.12 * (int(result.case[-1:] or 0) % 5 - 2)
+            axes.plot(result.recovery_seconds, place, "o", color=colour, markersize=5, alpha=0.8)
+    axes.set_yticks(range(len(faults)), [verdicts()[fault].title for fault in faults])
+    axes.set_ylim(len(faults) - 0.5, -0.5)
+    axes.set_xlim(left=0)
+    return svg(figure)
