@@ -4,10 +4,11 @@ import os
 import random
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NoReturn
 
+import psutil
 import pytest
 from jobs import usable_cores
 
@@ -40,6 +41,16 @@ def wait_until(fact: Callable[[], object], seconds: float = 60, every: float = 0
     while not fact():
         assert time.monotonic() < deadline, "waited in vain"
         time.sleep(every)
+
+
+def listening(processes: Iterable[psutil.Process]) -> set[str]:
+    """The addresses on which programs accept connections."""
+    return {
+        connection.laddr.ip.removeprefix("::ffff:")
+        for process in processes
+        for connection in process.net_connections("tcp")
+        if connection.status == psutil.CONN_LISTEN
+    }
 
 
 def free_ports(count: int) -> list[int]:

@@ -6,7 +6,6 @@ One lab, one table and one connector for the whole module; the tests follow one 
 import io
 import json
 
-import psutil
 import psycopg
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,7 +13,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from hudi import HudiTableBuilder
 from instance import programs_showing
-from own_lab import wait_until
+from own_lab import listening, wait_until
 from psycopg.conninfo import conninfo_to_dict
 
 from lab_env.lab.faults.outages import kill_service
@@ -184,13 +183,7 @@ def test_both_are_listed_listen_on_this_machine_only_and_show_no_password(shop):
     rows = {row.name: row for row in lab_services.status()}
     for name in ("postgres", "connect"):
         assert (rows[name].state, rows[name].address) == ("ready", shop.lab.address(name))
-        listening = {
-            connection.laddr.ip.removeprefix("::ffff:")
-            for process in process_tree(rows[name].pid)
-            for connection in process.net_connections()
-            if connection.status == psutil.CONN_LISTEN
-        }
-        assert listening == {"127.0.0.1"}
+        assert listening(process_tree(rows[name].pid)) == {"127.0.0.1"}
     password = secrets()["postgres_password"]
     assert programs_showing(password) == []
     assert password not in json.dumps(request_json("GET", shop.connector))

@@ -8,7 +8,7 @@ import urllib.request
 import psutil
 import pytest
 from instance import programs_showing
-from own_lab import wait_until
+from own_lab import listening, wait_until
 
 from lab_env.lab.faults.outages import kill_service
 from lab_env.platform import services as lab_services
@@ -49,13 +49,7 @@ def test_master_and_workers_are_listed_and_listen_on_this_machine_only(cluster):
     assert (rows["cluster"].state, rows["cluster"].address) == ("ready", cluster.address())
     for program in cluster.programs:
         assert rows[program].memory_mb < 300
-        listening = {
-            connection.laddr.ip.removeprefix("::ffff:")
-            for process in process_tree(rows[program].pid)
-            for connection in process.net_connections()
-            if connection.status == psutil.CONN_LISTEN
-        }
-        assert listening == {"127.0.0.1"}, program
+        assert listening(process_tree(rows[program].pid)) == {"127.0.0.1"}, program
 
 
 def test_no_argument_page_or_log_shows_a_secret_and_no_other_user_can_read_one(cluster):

@@ -8,10 +8,9 @@ import shutil
 import time
 from contextlib import closing, contextmanager
 
-import psutil
 import pytest
 from instance import Instance
-from own_lab import allowed, lab_environment, wait_until
+from own_lab import allowed, lab_environment, listening, wait_until
 
 from lab_env.lab.faults.freeze import kill
 from lab_env.lab.handle import Lab, reset_lesson
@@ -144,13 +143,7 @@ def test_a_partition_written_without_sync_is_unknown_until_it_is_registered(lab,
 
 def test_the_metastore_listens_on_this_machine_only(lab):
     program = supervisor.status_of("metastore")
-    listening = {
-        connection.laddr.ip.removeprefix("::ffff:")
-        for process in process_tree(program.pid)
-        for connection in process.net_connections()
-        if connection.status == psutil.CONN_LISTEN
-    }
-    assert listening == {"127.0.0.1"}
+    assert listening(process_tree(program.pid)) == {"127.0.0.1"}
 
 
 def test_trino_sees_a_new_commit_at_once(lab, trino):

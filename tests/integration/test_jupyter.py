@@ -11,7 +11,7 @@ from ipaddress import ip_address
 import psutil
 import pytest
 from instance import instance_of_this_run, programs_showing
-from own_lab import allowed, wait_until
+from own_lab import allowed, listening, wait_until
 
 from lab_env.course.publishing import demos
 from lab_env.platform.processes.tree import is_alive, process_tree
@@ -92,8 +92,7 @@ def test_only_the_token_opens_it(jupyter):
 
 def test_it_listens_on_this_machine_only(jupyter):
     _, process = jupyter
-    connections = process.net_connections("tcp")
-    hosts = {c.laddr.ip for c in connections if c.status == psutil.CONN_LISTEN}
+    hosts = listening([process])
     assert hosts and all(ip_address(host).is_loopback for host in hosts)
 
 

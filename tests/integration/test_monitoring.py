@@ -12,11 +12,10 @@ import sys
 import time
 import urllib.request
 
-import psutil
 import pytest
 from confluent_kafka import Producer
 from instance import programs_showing
-from own_lab import allowed, wait_until
+from own_lab import allowed, listening, wait_until
 
 from lab_env.lab.faults.outages import kill_service, paused
 from lab_env.lab.handle import Lab, reset_lesson
@@ -189,13 +188,7 @@ def test_a_broker_that_hangs_makes_its_numbers_absent_and_not_old(pipeline):
 def test_they_listen_on_this_machine_only_and_show_no_key(pipeline):
     for name in ("prometheus", "exporter"):
         pid = supervisor.status_of(name).pid
-        listening = {
-            connection.laddr.ip
-            for process in process_tree(pid)
-            for connection in process.net_connections()
-            if connection.status == psutil.CONN_LISTEN
-        }
-        assert listening == {"127.0.0.1"}
+        assert listening(process_tree(pid)) == {"127.0.0.1"}
         for key in ("s3_access_key", "s3_secret_key"):
             assert secrets()[key] not in supervisor.log_tail(name, 1000)
             assert programs_showing(secrets()[key]) == []

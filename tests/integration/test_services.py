@@ -21,7 +21,7 @@ from botocore.exceptions import ClientError
 from dummy_service import Dummy
 from instance import Instance, programs_showing, running_instance
 from linux import needs_linux
-from own_lab import free_ports, lab_environment, wait_until
+from own_lab import free_ports, lab_environment, listening, wait_until
 
 from lab_env.course.known_errors import explain
 from lab_env.lab.faults.freeze import kill
@@ -165,14 +165,8 @@ def test_a_busy_port_gives_another_one_and_purge_removes_the_data(tmp_path):
 
 
 def test_every_port_is_of_this_machine_only(running):
-    listening = {
-        connection.laddr.ip
-        for process in running.processes()
-        for connection in process.net_connections("tcp")
-        if connection.status == psutil.CONN_LISTEN
-    }
-    assert len(listening) > 0
-    assert [ip for ip in listening if not ip_address(ip.removeprefix("::ffff:")).is_loopback] == []
+    found = listening(running.processes())
+    assert found and all(ip_address(address).is_loopback for address in found)
 
 
 def test_the_stores_keys_are_in_private_files_only_and_in_no_log(running):

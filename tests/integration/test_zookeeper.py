@@ -1,8 +1,7 @@
 """ZooKeeper: locks go with their session, nodes survive a kill, a reset removes only its own."""
 
-import psutil
 import pytest
-from own_lab import wait_until
+from own_lab import listening, wait_until
 
 from lab_env.lab.faults.outages import kill_service
 from lab_env.lab.handle import Lab, reset_lesson
@@ -29,13 +28,7 @@ def test_it_is_listed_with_its_address_and_listens_on_this_machine_only(lab):
     (row,) = [row for row in lab_services.status() if row.name == "zookeeper"]
     assert (row.state, row.address) == ("ready", lab.endpoints.zookeeper)
     assert row.memory_mb < 200
-    listening = {
-        connection.laddr.ip.removeprefix("::ffff:")
-        for process in process_tree(row.pid)
-        for connection in process.net_connections()
-        if connection.status == psutil.CONN_LISTEN
-    }
-    assert listening == {"127.0.0.1"}
+    assert listening(process_tree(row.pid)) == {"127.0.0.1"}
 
 
 def test_a_killed_server_comes_back_with_its_nodes_and_a_lost_session_leaves_no_lock(lab):

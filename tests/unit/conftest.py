@@ -3,7 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -13,12 +13,24 @@ from lab_env.platform.settings import settings
 
 
 @pytest.fixture
-def home(tmp_path, monkeypatch) -> Path:
+def configure(monkeypatch) -> Iterator[Callable[..., None]]:
+    """Set settings by their names, in the environment as a person does."""
+
+    def configure(**values: object) -> None:
+        for name, value in values.items():
+            monkeypatch.setenv(f"LAB_{name.upper()}", str(value))
+        settings.cache_clear()
+
+    yield configure
+    monkeypatch.undo()
+    settings.cache_clear()
+
+
+@pytest.fixture
+def home(tmp_path, configure) -> Path:
     """A fresh LAB_HOME for one test."""
-    monkeypatch.setenv("LAB_HOME", str(tmp_path / "50% of a lab"))
-    settings.cache_clear()
-    yield tmp_path / "50% of a lab"
-    settings.cache_clear()
+    configure(home=tmp_path / "50% of a lab")
+    return tmp_path / "50% of a lab"
 
 
 @pytest.fixture

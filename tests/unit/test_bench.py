@@ -15,7 +15,7 @@ from lab_env.pipeline import options
 from lab_env.platform.display.chart import NAMES
 from lab_env.platform.errors import LabError
 from lab_env.platform.processes.state import folder
-from lab_env.platform.settings import REPOSITORY, settings
+from lab_env.platform.settings import REPOSITORY
 from lab_env.tables.probes.bucket_usage import BucketUsage, usage_in
 from lab_env.tables.probes.verdict import EQUAL, HIGHER, INCONCLUSIVE, LOWER, Spread, verdict
 from lab_env.workbench.bench import backlog, command, format_page, growth, latency, tours
@@ -188,15 +188,10 @@ def test_a_report_says_what_the_rounds_allow_to_say():
     assert summarize("cow against json", rate) == "cow against json: 0.5 times, lower"
 
 
-def test_the_page_shows_each_figure_and_what_is_inconclusive():
-    report = summary(figures())
-    html = page({"problems": [], "sinks": report})
-    assert html.count("<svg") >= 5 and html.count("<table") == 5
+def test_the_page_says_what_is_inconclusive_and_which_figures_are_worthless():
+    html = page({"problems": [], "sinks": summary(figures())})
     assert "inconclusive" in html and "All answers were right." in html
-    assert all(rule[:40] in html for rule in report["rules"])
     assert "worthless.</p>" in page({"problems": ["point: 3 is not 4"]})
-    grown = page({"problems": [], "growth": recorded.delivered("growth")})
-    assert grown.count("<svg") == 1 and "Growth of cost" in grown
 
 
 def test_a_frame_has_a_row_for_each_metric_asked_for():
@@ -466,11 +461,8 @@ def test_the_figures_say_how_far_the_quickest_peer_is_ahead():
 
 
 @pytest.fixture
-def own_home(tmp_path, monkeypatch):
-    monkeypatch.setenv("LAB_HOME", str(tmp_path))
-    settings.cache_clear()
-    yield
-    settings.cache_clear()
+def own_home(tmp_path, configure):
+    configure(home=tmp_path)
 
 
 def test_the_delivered_run_of_the_sinks_has_what_lesson_20_judges_of_it():

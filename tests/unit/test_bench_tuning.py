@@ -10,7 +10,7 @@ from lab_env.lessons import recorded
 from lab_env.lessons.recorded.knobs import KNOBS, METRICS, compared, knobs_chart
 from lab_env.platform.errors import LabError
 from lab_env.tables.probes.bucket_usage import BucketUsage
-from lab_env.workbench.bench import command, tuning
+from lab_env.workbench.bench import tuning
 from lab_env.workbench.bench.metering import ResourceUsage
 from lab_env.workbench.bench.tuning import SETTINGS, TuningConfig
 from lab_env.workbench.bench.tuning_worker import reached
@@ -90,10 +90,6 @@ def test_where_a_stream_is_stands_in_its_last_report():
     report = {"sources": [{"endOffset": {"bench.tuning": {"0": 7, "1": 9}}}]}
     assert reached(report) == {0: 7, 1: 9}
     assert reached(None) == reached({"sources": [{"endOffset": None}]}) == {}
-
-
-def test_tuning_runs_only_by_its_name():
-    assert "tuning" in command.PARTS and "tuning" in command.ONLY_BY_NAME
 
 
 # A measurement whose worker, bucket and broker are made up --------------------------------------

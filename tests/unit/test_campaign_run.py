@@ -104,11 +104,8 @@ def test_a_case_can_be_repeated_and_a_failure_among_the_repetitions_stands(run):
     assert kept.outcome == "stuck" and kept.evidence["repeated"] == "1 of 1 not as expected"
 
 
-def test_a_store_that_is_not_the_labs_own_is_not_killed(home, monkeypatch):
-    monkeypatch.setenv("LAB_S3_ENDPOINT", "http://127.0.0.1:1")
-    from lab_env.platform.settings import settings
-
-    settings.cache_clear()
+def test_a_store_that_is_not_the_labs_own_is_not_killed(home, configure):
+    configure(s3_endpoint="http://127.0.0.1:1")
     done = CliRunner().invoke(app, ["campaign"])
     assert isinstance(done.exception, LabError) and "these are external" in str(done.exception)
 

@@ -18,7 +18,7 @@ from lab_env.course.progress import CourseProgress
 from lab_env.course.registry import exercise, lessons
 from lab_env.lab.handle import Lab
 from lab_env.platform.errors import LabError
-from lab_env.platform.settings import REPOSITORY, settings
+from lab_env.platform.settings import REPOSITORY
 
 
 @check("77.1")
@@ -67,22 +67,8 @@ total = amounts[0]
 
 
 @pytest.fixture
-def configure(tmp_path, monkeypatch):
-    """Set LAB_* variables; progress is a file of this test."""
-
-    def set_variables(**variables: str) -> None:
-        for name, value in variables.items():
-            monkeypatch.setenv(f"LAB_{name}", str(value))
-        settings.cache_clear()
-
-    set_variables(PROGRESS=tmp_path / "progress.json")
-    yield set_variables
-    monkeypatch.undo()
-    settings.cache_clear()
-
-
-@pytest.fixture
 def exercises(tmp_path, configure):
+    configure(progress=tmp_path / "progress.json")
     (tmp_path / "l77").mkdir()
     (tmp_path / "l77" / "77_sums.py").write_text(SOURCE)
     return Exercises([10, 20], tmp_path, lambda number: CHECKS)
@@ -252,7 +238,7 @@ def test_an_unknown_exercise_names_those_of_the_lesson(exercises):
 
 
 def test_under_strict_only_what_is_not_passed_raises(exercises, configure):
-    configure(STRICT="1")
+    configure(strict="1")
     assert exercises.check("77.1", 30).passed
     for answer in (10, ...):
         with pytest.raises(LabError, match=r"Exercise 77\.1: not"):
@@ -260,7 +246,7 @@ def test_under_strict_only_what_is_not_passed_raises(exercises, configure):
 
 
 def test_each_check_and_each_other_answer_is_reported(exercises, configure, tmp_path):
-    configure(OUTCOMES=tmp_path / "outcomes.jsonl")
+    configure(outcomes=tmp_path / "outcomes.jsonl")
     names = {"amounts": [10, 20], "total": 30, "lab": SimpleNamespace(exercises=exercises)}
     exercises.check("77.1", 30)
     try_answers("77.1", names)

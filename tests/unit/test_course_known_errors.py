@@ -119,10 +119,9 @@ def test_a_name_that_a_restart_took_is_explained():
     assert explain(NameError("name 'spark' is not defined"))
 
 
-def test_a_setting_switches_the_cards_off(shell, monkeypatch):
+def test_a_setting_switches_the_cards_off(shell, configure):
     shell, shown = shell
-    monkeypatch.setenv("LAB_ERROR_CARDS", "false")
-    settings.cache_clear()
+    configure(error_cards="false")
     known_errors.explain_errors()
     shell.run_cell("raise RuntimeError('Hoodie table not found in path s3a://b/t')")
     assert shown == []

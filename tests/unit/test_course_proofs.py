@@ -6,19 +6,15 @@ import linecache
 import pytest
 
 from lab_env.course.proofs import proof
-from lab_env.platform.settings import settings
 
 CLAIM = "One row per order is left."
 
 
 @pytest.fixture
-def outcomes(tmp_path, monkeypatch):
+def outcomes(tmp_path, configure):
     """The file that CI reads; its content as objects."""
-    monkeypatch.setenv("LAB_OUTCOMES", str(tmp_path / "outcomes.jsonl"))
-    settings.cache_clear()
-    yield lambda: [json.loads(x) for x in (tmp_path / "outcomes.jsonl").read_text().splitlines()]
-    monkeypatch.undo()
-    settings.cache_clear()
+    configure(outcomes=tmp_path / "outcomes.jsonl")
+    return lambda: [json.loads(x) for x in (tmp_path / "outcomes.jsonl").read_text().splitlines()]
 
 
 def run(body: str, **names) -> None:
@@ -63,9 +59,8 @@ def test_a_proof_that_fails_says_what_differs_and_the_notebook_goes_on(
     assert fact["outcome"] == "differs" and fact["text"].startswith(difference)
 
 
-def test_under_strict_a_proof_that_fails_raises_and_says_what_differs(outcomes, monkeypatch):
-    monkeypatch.setenv("LAB_STRICT", "1")
-    settings.cache_clear()
+def test_under_strict_a_proof_that_fails_raises_and_says_what_differs(outcomes, configure):
+    configure(strict="1")
     with pytest.raises(AssertionError) as raised:
         run("assert rows == 5", rows=4)
     assert raised.value.__notes__ == [f"{CLAIM} Expected `rows == 5`, but `rows` is `4`."]

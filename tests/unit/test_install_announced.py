@@ -12,7 +12,6 @@ from lab_env.platform import services, setup
 from lab_env.platform.errors import LabError
 from lab_env.platform.install.announced import wait_for_set_up
 from lab_env.platform.processes import supervisor
-from lab_env.platform.settings import settings
 
 SET_UP = """
 import sys
@@ -51,11 +50,12 @@ def test_it_is_waited_for_and_its_newest_line_shown(set_up):
     assert set_up.wait(10) == 0
 
 
-def test_after_a_killed_one_the_services_say_what_is_missing(set_up, monkeypatch, tmp_path):
-    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "empty"))
+def test_after_a_killed_one_the_services_say_what_is_missing(
+    set_up, monkeypatch, configure, tmp_path
+):
+    configure(cache=tmp_path / "empty")
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(supervisor, "ensure_supervisor", lambda: None)
-    settings.cache_clear()
     with pytest.raises(LabError, match="MinIO is not installed") as caught:
         services.up(progress=lambda line: set_up.kill())
     assert caught.value.next_step == "run: make setup"

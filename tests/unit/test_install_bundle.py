@@ -9,7 +9,6 @@ import pytest
 
 from lab_env.platform.errors import LabError
 from lab_env.platform.install import bootstrap, bundle, jars, wheels
-from lab_env.platform.settings import settings
 
 JAR = "org.example:one:1.0"
 PINS = {"jars": {"spark": {JAR: hashlib.sha256(b"a jar").hexdigest()}}}
@@ -23,22 +22,20 @@ def write(path: Path, content: bytes = b"") -> Path:
 
 
 @pytest.fixture
-def cache(tmp_path, monkeypatch) -> Path:
+def cache(tmp_path, monkeypatch, configure) -> Path:
     """The cache of a machine that is set up, in small."""
     cache = tmp_path / "streaming-lakehouse"
-    monkeypatch.setenv("LAB_CACHE", str(cache))
+    configure(cache=cache)
     monkeypatch.setattr(jars, "versions", lambda: PINS)
-    settings.cache_clear()
     write(jars._target("spark") / "one-1.0.jar", b"a jar")
     write(cache / "minio-v0" / "minio", b"a program")
     for own in ("lock", "classes-0.jsa", "path-minio.json", "uv/archive-v0/a", "partial/b"):
         write(cache / own)
-    yield cache
-    settings.cache_clear()
+    return cache
 
 
 @pytest.fixture
-def unpacked(cache, tmp_path, monkeypatch) -> Path:
+def unpacked(cache, tmp_path, monkeypatch, configure) -> Path:
     """The cache of another machine, which comes from a bundle."""
     monkeypatch.setattr(bundle, "fetch_java", lambda *arguments: None)
     monkeypatch.setattr(
@@ -50,8 +47,7 @@ def unpacked(cache, tmp_path, monkeypatch) -> Path:
     with tarfile.open(target) as archive:
         archive.extractall(tmp_path / "seat", filter="data")
     other = tmp_path / "seat" / "streaming-lakehouse"
-    monkeypatch.setenv("LAB_CACHE", str(other))
-    settings.cache_clear()
+    configure(cache=other)
     return other
 
 

@@ -13,7 +13,6 @@ from own_lab import not_here
 from lab_env.platform.errors import LabError
 from lab_env.platform.install import go_build, wheels
 from lab_env.platform.install.versions import versions
-from lab_env.platform.settings import settings
 
 MODULE, VERSION = "example.org/hello", "v1.0.0"
 MOD = f"module {MODULE}\n\ngo 1.21\n"
@@ -50,10 +49,9 @@ def test_other_checksums_get_another_folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def machine(tmp_path, monkeypatch) -> Path:
+def machine(tmp_path, monkeypatch, configure) -> Path:
     """An empty cache, and a module to build whose go.sum is right."""
-    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
-    settings.cache_clear()
+    configure(cache=tmp_path / "cache")
     folder = tmp_path / "go" / "hello"
     folder.mkdir(parents=True)
     (folder / "go.mod").write_text(
@@ -66,8 +64,7 @@ def machine(tmp_path, monkeypatch) -> Path:
     monkeypatch.setattr(go_build, "GO_MODULES", tmp_path / "go")
     pins = {"go": {"hello": {"module": MODULE, "version": VERSION}}, "wheels": versions()["wheels"]}
     monkeypatch.setattr(go_build, "versions", lambda: pins)
-    yield tmp_path
-    settings.cache_clear()
+    return tmp_path
 
 
 def h1(files: dict[str, str], prefix: bool = False) -> str:

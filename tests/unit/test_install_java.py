@@ -6,7 +6,6 @@ import pytest
 
 from lab_env.platform.errors import LabError
 from lab_env.platform.install import java
-from lab_env.platform.settings import settings
 
 
 def installation(folder: Path, version: str) -> Path:
@@ -19,15 +18,13 @@ def installation(folder: Path, version: str) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def no_java(tmp_path, monkeypatch):
+def no_java(tmp_path, monkeypatch, configure):
     """A machine without any Java."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
-    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
-    settings.cache_clear()
+    configure(cache=tmp_path / "cache")
     java.find_java.cache_clear()
     yield
-    settings.cache_clear()
     java.find_java.cache_clear()
 
 

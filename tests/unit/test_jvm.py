@@ -12,8 +12,13 @@ from lab_env.pipeline import session
 from lab_env.pipeline.handle import Writer
 from lab_env.platform.jvm import MemoryUse, exhaustion_in, explained, nearly_full, start_mark
 from lab_env.platform.processes import supervisor
+<<<<<<< HEAD
 from lab_env.platform.services import SERVICES, connect, doctor, postgres, prometheus, trino
 from lab_env.platform.settings import REPOSITORY, Endpoints, settings
+=======
+from lab_env.platform.services import SERVICES, connect, doctor, kafka, postgres, prometheus, trino
+from lab_env.platform.settings import REPOSITORY, Endpoints
+>>>>>>> 07d8a56a0abdf4eb3c452ed6684ccf69eda52d14
 from lab_env.workbench.bench import backlog, config, growth
 
 SOURCES = ("*.py", "*.ipynb", "*.txt", "*.sh")
@@ -29,10 +34,9 @@ ENDPOINTS = Endpoints(
 
 
 @pytest.fixture
-def built(tmp_path, monkeypatch) -> dict[str, str]:
+def built(tmp_path, monkeypatch, configure) -> dict[str, str]:
     """Every JVM command and set of JVM options that the lab builds, by what it is for."""
-    monkeypatch.setenv("LAB_HOME", str(tmp_path / "lab"))
-    settings.cache_clear()
+    configure(home=tmp_path / "lab")
     found = {}
 
     def format_storage(command: list[str], cwd: Path, **_) -> subprocess.CompletedProcess:
@@ -65,7 +69,6 @@ def built(tmp_path, monkeypatch) -> dict[str, str]:
     for full in (True, False):
         for part in (config.sinks_config, growth.growth_config, backlog.backlog_config):
             found[f"{part.__name__}, full={full}"] = part(full=full).java_options
-    settings.cache_clear()
     return found
 
 
@@ -126,13 +129,11 @@ def test_what_a_former_run_ran_out_of_is_over_when_the_program_starts_again(tmp_
     assert explained("why", log) == "why" == explained("why", tmp_path / "no such log")
 
 
-def test_the_doctor_names_the_program_and_what_it_ran_out_of(tmp_path, monkeypatch):
-    monkeypatch.setenv("LAB_HOME", str(tmp_path / "lab"))
-    settings.cache_clear()
+def test_the_doctor_names_the_program_and_what_it_ran_out_of(tmp_path, configure):
+    configure(home=tmp_path / "lab")
     log = supervisor.log_path("writer-tour-pipeline")
     log.write_text(f"{start_mark()}\nwarning: CodeCache is full. Compiler has been disabled.\n")
     (found,) = (finding for finding in doctor.run_checks() if finding.subject == "jvm")
-    settings.cache_clear()
     assert found.verdict == "warn"
     assert "writer-tour-pipeline: the JVM's code cache is full" in found.fact
     assert "ReservedCodeCacheSize" in found.fix

@@ -1,7 +1,5 @@
 """Lesson 21's line finds what it was made from, its interval holds the truth, laws agree at two."""
 
-from xml.etree import ElementTree
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,7 +11,6 @@ from lab_env.lessons.l21.capacity import (
     serial_share,
     speedup_by_usl,
 )
-from lab_env.lessons.l21.figures import draw_burst, draw_line, draw_reach, draw_two_laws
 from lab_env.platform.errors import LabError
 
 TRUE = Line(a=1.3, b=0.0001)
@@ -74,15 +71,3 @@ def test_every_law_goes_through_the_two_measured_points(talk):
 
 def test_an_interval_is_written_with_its_middle_first():
     assert Between(0.00123, 0.001, 0.0016).shown(2, factor=1000) == "1.23 (1.00 to 1.60)"
-
-
-def test_the_charts_of_the_line_are_drawn():
-    runs = batches(0.1)
-    fitted = fit(runs)
-    for drawing in (
-        draw_line(runs, fitted),
-        draw_reach(fitted, (2_416, 19_326)),
-        draw_two_laws(1.7, (0, 0.001, 0.01)),
-        draw_burst(range(4), [0, 5, 9, 2], {"ends": 60}),
-    ):
-        ElementTree.fromstring(drawing)

@@ -11,8 +11,6 @@ from lab_env.lessons.l21.figures import (
     OTHER,
     READS,
     WRITES,
-    ProcessBox,
-    draw_processes,
     draw_tasks,
     kind_of,
 )
@@ -103,23 +101,6 @@ def test_the_picture_of_tasks_has_a_row_per_executor_and_names_what_was_lost():
     drawing = draw_tasks({"a batch": tasks, "another": tasks})
     text = "".join(ElementTree.fromstring(drawing).itertext())
     assert text.count("executor 12") == 2 and LOST in text and "another" in text
-
-
-def test_the_picture_of_processes_shows_each_with_its_memory():
-    boxes = [
-        ProcessBox("this notebook", "your code", 1, 0, False, 200),
-        ProcessBox("driver", "plans", 2, 1, True, 650),
-        ProcessBox("master", "gives workers", 3, 0, True, 190),
-        ProcessBox("worker 1", "starts <executors>", 4, 0, True, 191),
-        ProcessBox("executor 0", "runs tasks", 5, 1, True, 480),
-    ]
-    drawing = ElementTree.fromstring(draw_processes(boxes))
-    text = " ".join(drawing.itertext())
-    assert "650 MB" in text and "starts <executors>" in text
-    frames = [element for element in drawing.iter() if element.tag.endswith("rect")]
-    # a child stands beside its parent, the others below each other
-    assert [frame.get("x") for frame in frames] == ["1", "271", "1", "1", "271"]
-    assert frames[1].get("y") == frames[0].get("y") and frames[4].get("y") == frames[3].get("y")
 
 
 def test_the_last_event_of_each_order_is_its_newest_and_shops_share_no_ids():

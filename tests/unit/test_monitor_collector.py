@@ -7,6 +7,7 @@ from http.client import HTTPConnection
 from http.server import ThreadingHTTPServer
 
 import pytest
+from fakes import Clock
 from xray_tables import PROPERTIES, T1, FilesInMemory, base, done
 
 from lab_env.lab.monitor import collector, exporter
@@ -85,15 +86,6 @@ def test_a_file_that_is_being_written_is_no_error(tmp_path):
 
 
 # How it is read -------------------------------------------------------------------------------
-
-
-class Clock:
-    """Seconds that a test sets."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 def test_a_reading_that_hangs_is_not_waited_for_and_its_predecessor_soon_expires():

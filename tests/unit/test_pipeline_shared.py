@@ -82,9 +82,8 @@ def test_without_the_setting_a_writer_takes_no_lock(started):
     assert started("127.0.0.1:1").lock == ""
 
 
-def test_with_the_setting_a_writer_locks_in_the_zookeeper_that_answers(started, monkeypatch):
-    monkeypatch.setenv("LAB_LOCK", "zookeeper")
-    settings.cache_clear()
+def test_with_the_setting_a_writer_locks_in_the_zookeeper_that_answers(started, configure):
+    configure(lock="zookeeper")
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"
         assert started(address).lock == address
@@ -94,9 +93,8 @@ def test_with_the_setting_a_writer_locks_in_the_zookeeper_that_answers(started, 
     assert error.value.next_step == "run: lab up zookeeper"
 
 
-def test_another_word_for_the_lock_is_refused_with_those_that_exist(monkeypatch):
-    monkeypatch.setenv("LAB_LOCK", "zk")
-    settings.cache_clear()
+def test_another_word_for_the_lock_is_refused_with_those_that_exist(configure):
+    configure(lock="zk")
     with pytest.raises(LabError, match="zookeeper") as error:
         settings()
     assert error.value.next_step == "set LAB_LOCK to none or zookeeper, or unset it."

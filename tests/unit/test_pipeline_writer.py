@@ -3,6 +3,7 @@
 import json
 
 import pytest
+from fakes import Clock
 
 from lab_env.pipeline import writer
 from lab_env.pipeline.changes import LOG_ENDS
@@ -20,15 +21,6 @@ def progress(name: str, batch: int, second: int, rows: int = 5, ran: bool = True
         "durationMs": {"triggerExecution": 1500} | ({"addBatch": 1000} if ran else {}),
         "sources": [{"startOffset": None, "endOffset": {"orders": {"0": 5 * batch}}}],
     }
-
-
-class Clock:
-    """A clock that a test moves."""
-
-    now = 1000.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

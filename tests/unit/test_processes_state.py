@@ -7,7 +7,6 @@ import pytest
 
 from lab_env.platform.errors import LabError
 from lab_env.platform.processes import state
-from lab_env.platform.settings import settings
 
 
 def test_secrets_are_for_their_owner_only_and_stay_the_same(home):
@@ -44,13 +43,11 @@ def test_a_damaged_state_file_is_named(home):
         state.read_state()
 
 
-def test_a_home_that_cannot_be_made_is_named(monkeypatch, tmp_path):
+def test_a_home_that_cannot_be_made_is_named(configure, tmp_path):
     (tmp_path / "file").write_text("")
-    monkeypatch.setenv("LAB_HOME", str(tmp_path / "file" / "lab"))
-    settings.cache_clear()
+    configure(home=tmp_path / "file" / "lab")
     with pytest.raises(LabError, match=r"LAB_HOME=.* cannot be used"):
         state.home()
-    settings.cache_clear()
 
 
 def test_purge_removes_only_what_the_lab_wrote(home):

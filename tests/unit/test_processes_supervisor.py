@@ -17,22 +17,18 @@ SECRET = "a-secret-of-the-store"
 
 
 @pytest.fixture
-def external(tmp_path, monkeypatch):
+def external(tmp_path, monkeypatch, configure):
     """A lab on an external store, whose keys come from the environment."""
-    monkeypatch.setenv("LAB_HOME", str(tmp_path / "lab"))
     for name in CREDENTIALS:
         monkeypatch.setenv(name, SECRET)
-    monkeypatch.setenv("LAB_S3_ENDPOINT", "https://s3.example.org")
-    monkeypatch.setenv("LAB_S3_BUCKET", "passed-on")
+    endpoint = "https://s3.example.org"
+    configure(home=tmp_path / "lab", s3_endpoint=endpoint, s3_bucket="passed-on")
     monkeypatch.setattr(trino, "archive_folder", lambda name: tmp_path)
     monkeypatch.setattr(trino, "wheel_java_home", lambda version: tmp_path)
     monkeypatch.setattr(metastore, "_class_path", lambda: "")
     monkeypatch.setattr(metastore, "java_program", lambda: "java")
     monkeypatch.setattr(kafka, "_format_storage", lambda folder, ports: None)
     monkeypatch.setattr(kafka, "_java", lambda *options: ["java"])
-    settings.cache_clear()
-    yield
-    settings.cache_clear()
 
 
 def description(name: str) -> str:
@@ -65,11 +61,10 @@ def test_a_load_gets_no_credentials(external, monkeypatch, tmp_path):
 @pytest.mark.parametrize("name", ["metastore", "trino"])
 @pytest.mark.parametrize("own_keys", [True, False], ids=["keys", "the machine's"])
 def test_a_service_that_reads_the_store_gets_its_credentials_by_name(
-    external, monkeypatch, name, own_keys
+    external, monkeypatch, configure, name, own_keys
 ):
     if not own_keys:
-        monkeypatch.setenv("LAB_S3_ACCESS_KEY", "")
-        settings.cache_clear()
+        configure(s3_access_key="")
     given = {key for key, value in json.loads(description(name))["env"].items() if value == SECRET}
     assert given and not {key for key in given if key.startswith("LAB_")}
     assert "AWS_SESSION_TOKEN" in given  # of LAB_S3_SESSION_TOKEN, or the machine's

@@ -13,7 +13,6 @@ from lab_env.course.jupyterlab.server import jupyterlab
 from lab_env.platform.errors import LabError
 from lab_env.platform.processes import system
 from lab_env.platform.processes.system import allows, environment_of, memory_of
-from lab_env.platform.settings import settings
 
 
 def test_a_running_program_shows_its_environment_and_memory_and_a_gone_one_nothing():
@@ -132,25 +131,20 @@ def test_in_wsl_windows_opens_the_address(windows, program, arguments):
 
 
 def test_in_wsl_jupyterlab_opens_an_address_and_no_file_that_windows_cannot_find(
-    windows, monkeypatch, tmp_path
+    windows, monkeypatch, home
 ):
-    monkeypatch.setenv("LAB_HOME", str(tmp_path / "lab"))
-    settings.cache_clear()
     no_file = "--ServerApp.use_redirect_file=False"
-    try:
-        windows("powershell.exe")
-        windows("wslview")
-        server = jupyterlab("work/00_welcome.ipynb", browser=True)
-        assert server.environment["BROWSER"] == "wslview %s"
-        assert no_file in server.command and "--no-browser" not in server.command
-        monkeypatch.setenv("BROWSER", "firefox")
-        chosen = jupyterlab("work/00_welcome.ipynb", browser=True)
-        assert chosen.environment["BROWSER"] == "firefox"
-        system.KERNEL.write_text(DEBIAN)
-        elsewhere = jupyterlab("work/00_welcome.ipynb", browser=True)
-        assert no_file not in elsewhere.command and "--no-browser" in elsewhere.command
-    finally:
-        settings.cache_clear()
+    windows("powershell.exe")
+    windows("wslview")
+    server = jupyterlab("work/00_welcome.ipynb", browser=True)
+    assert server.environment["BROWSER"] == "wslview %s"
+    assert no_file in server.command and "--no-browser" not in server.command
+    monkeypatch.setenv("BROWSER", "firefox")
+    chosen = jupyterlab("work/00_welcome.ipynb", browser=True)
+    assert chosen.environment["BROWSER"] == "firefox"
+    system.KERNEL.write_text(DEBIAN)
+    elsewhere = jupyterlab("work/00_welcome.ipynb", browser=True)
+    assert no_file not in elsewhere.command and "--no-browser" in elsewhere.command
 
 
 def test_a_system_without_proc_is_not_wsl(windows):

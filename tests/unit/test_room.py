@@ -9,6 +9,7 @@ from http.client import HTTPConnection
 from threading import Thread
 
 import pytest
+from fakes import Clock
 from own_lab import allowed, wait_until
 
 from lab_env.course.answers import Unreadable, as_number
@@ -260,15 +261,6 @@ def test_what_is_no_message_of_the_lesson_has_no_id():
 
 
 # --------------------------------------------------------------------------- what the page shows
-
-
-class Clock:
-    """A clock that stands until it is set."""
-
-    now = 0.0
-
-    def __call__(self) -> float:
-        return self.now
 
 
 @pytest.fixture

@@ -53,17 +53,15 @@ def test_only_its_user_can_read_the_secret(own):
     assert file.stat().st_mode & 0o077 == 0
 
 
-def test_all_of_it_listens_where_the_lab_does(own, monkeypatch):
-    monkeypatch.setenv("LAB_BIND", "127.0.0.7")
-    settings.cache_clear()
+def test_all_of_it_listens_where_the_lab_does(own, configure):
+    configure(bind="127.0.0.7")
     for program in (own.program(PORTS), own.worker_program(1)):
         assert program.argv[program.argv.index("--host") + 1] == "127.0.0.7"
         assert program.env["SPARK_LOCAL_IP"] == "127.0.0.7"  # otherwise pages listen everywhere
 
 
-def test_a_worker_has_one_core_and_the_memory_of_an_executor(own, monkeypatch):
-    monkeypatch.setenv("LAB_SPARK_EXECUTOR_MEMORY", "900m")
-    settings.cache_clear()
+def test_a_worker_has_one_core_and_the_memory_of_an_executor(own, configure):
+    configure(spark_executor_memory="900m")
     argv = own.worker_program(2).argv
     assert argv[argv.index("--cores") + 1] == "1"
     assert argv[argv.index("--memory") + 1] == "900m"

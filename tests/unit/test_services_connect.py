@@ -25,12 +25,8 @@ def properties() -> dict[str, str]:
     return dict(line.split("=", 1) for line in text.splitlines())
 
 
-def test_it_listens_on_the_address_of_the_lab_and_stores_its_offsets_as_chosen(
-    fetched, monkeypatch
-):
-    monkeypatch.setenv("LAB_BIND", "127.0.0.7")
-    monkeypatch.setenv("LAB_CONNECT_FLUSH_SECONDS", "5")
-    settings.cache_clear()
+def test_it_listens_on_the_address_of_the_lab_and_stores_its_offsets_as_chosen(fetched, configure):
+    configure(bind="127.0.0.7", connect_flush_seconds="5")
     WORKER.program({"rest": 8083})
     written = properties()
     assert written["listeners"] == "http://127.0.0.7:8083"

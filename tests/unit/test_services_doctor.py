@@ -17,13 +17,9 @@ from lab_env.platform.setup import set_up
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path, monkeypatch):
+def no_services(home, monkeypatch):
     """A lab of its own, without services."""
-    monkeypatch.setenv("LAB_HOME", str(tmp_path / "lab"))
     monkeypatch.setattr(doctor, "corrupt_jars", list)  # it reads every jar; test_setup holds it
-    settings.cache_clear()
-    yield
-    settings.cache_clear()
 
 
 def finding(subject: str) -> doctor.Finding:
@@ -33,19 +29,16 @@ def finding(subject: str) -> doctor.Finding:
     return max(found, key=lambda finding: order.index(finding.verdict))
 
 
-def test_secret_settings_are_named_but_not_shown(monkeypatch):
-    monkeypatch.setenv("LAB_S3_ACCESS_KEY", "an-access-key")
-    monkeypatch.setenv("LAB_S3_SECRET_KEY", "a-secret-key")
-    settings.cache_clear()
+def test_secret_settings_are_named_but_not_shown(configure):
+    configure(s3_access_key="an-access-key", s3_secret_key="a-secret-key")
     fact = finding("settings").fact
     assert "LAB_S3_ACCESS_KEY" in fact and "LAB_S3_SECRET_KEY" in fact and "LAB_HOME=" in fact
     assert "-key" not in fact
 
 
-def test_a_lab_that_others_can_reach_is_among_the_findings(monkeypatch):
+def test_a_lab_that_others_can_reach_is_among_the_findings(configure):
     assert finding("network").verdict == "ok"
-    monkeypatch.setenv("LAB_BIND", "0.0.0.0")
-    settings.cache_clear()
+    configure(bind="0.0.0.0")
     assert finding("network").verdict == "warn"
 
 
@@ -84,14 +77,13 @@ def test_one_wrong_setting_is_said_once_and_nothing_else(tmp_path):
     assert "ok" not in done.stdout
 
 
-def test_a_busy_port_is_named_with_its_setting_and_is_no_warning(monkeypatch):
+def test_a_busy_port_is_named_with_its_setting_and_is_no_warning(configure):
     assert finding("ports").fix == ""
     with socket.socket() as busy:
         busy.bind(("127.0.0.1", 0))
         busy.listen()
         port = busy.getsockname()[1]
-        monkeypatch.setenv("LAB_METASTORE_PORT", str(port))
-        settings.cache_clear()
+        configure(metastore_port=port)
         found = finding("ports")
     assert found.verdict == "ok" and f"{port} (LAB_METASTORE_PORT)" in found.fact
 
@@ -129,13 +121,14 @@ def test_a_healthy_lab_takes_one_screen(lab_command, tmp_path):
         ("aarch64", "install your system's: apt install openjdk-17-jre-headless"),
     ],
 )
-def test_a_machine_without_java_17_is_told_where_there_is_one(monkeypatch, tmp_path, machine, fix):
+def test_a_machine_without_java_17_is_told_where_there_is_one(
+    monkeypatch, configure, tmp_path, machine, fix
+):
     monkeypatch.setattr(java.sys, "platform", "linux")
     monkeypatch.setattr(java.platform, "machine", lambda: machine)
     monkeypatch.setenv("JAVA_HOME", "")
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
-    settings.cache_clear()
+    configure(cache=tmp_path / "cache")
     java.find_java.cache_clear()
     try:
         found = finding("java")

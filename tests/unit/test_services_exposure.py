@@ -5,20 +5,12 @@ import pytest
 from lab_env import cli
 from lab_env.platform import services
 from lab_env.platform.services import doctor
-from lab_env.platform.settings import settings
 
 
 @pytest.fixture
-def bind(tmp_path, monkeypatch):
+def bind(tmp_path, configure):
     """Sets LAB_BIND."""
-
-    def bind(address: str) -> None:
-        monkeypatch.setenv("LAB_HOME", str(tmp_path / "lab"))
-        monkeypatch.setenv("LAB_BIND", address)
-        settings.cache_clear()
-
-    yield bind
-    settings.cache_clear()
+    return lambda address: configure(home=tmp_path / "lab", bind=address)
 
 
 def without_login(warning: str) -> list[str]:

@@ -8,19 +8,16 @@ from lab_env.pipeline.session import GLUE_CLIENT, metastore_conf
 from lab_env.platform.errors import LabError
 from lab_env.platform.services import SERVICES, glue, hive
 from lab_env.platform.services.base import NotReady
-from lab_env.platform.settings import settings
 
 REGION = "eu-central-1"
 
 
 @pytest.fixture
-def metastore(home, monkeypatch):
+def metastore(home, monkeypatch, configure):
     """The metastore of a lab whose catalog is an emulated Glue with the tables of two learners."""
-    for name, value in (("LAB_CATALOG", "glue"), ("LAB_S3_REGION", REGION)):
-        monkeypatch.setenv(name, value)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
-    settings.cache_clear()
+    configure(catalog="glue", s3_region=REGION)
     with mock_aws():
         client = boto3.client("glue", region_name=REGION)
         for database in ("alice_lesson_13", "lesson_13"):
@@ -64,9 +61,8 @@ def test_a_session_uses_awss_client_in_the_place_of_hives():
     assert GLUE_CLIENT in conf.values() and not any("uris" in name for name in conf)
 
 
-def test_a_glue_without_credentials_is_not_ready(home, monkeypatch):
-    monkeypatch.setenv("LAB_CATALOG", "glue")
+def test_a_glue_without_credentials_is_not_ready(home, monkeypatch, configure):
     monkeypatch.setenv("AWS_ENDPOINT_URL_GLUE", "http://127.0.0.1:1")
-    settings.cache_clear()
+    configure(catalog="glue")
     with pytest.raises(NotReady, match="does not answer"):
         SERVICES["metastore"].check()

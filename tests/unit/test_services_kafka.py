@@ -6,7 +6,6 @@ import pytest
 
 from lab_env.platform.errors import LabError
 from lab_env.platform.services import kafka
-from lab_env.platform.settings import settings
 
 
 def test_the_name_of_a_cluster_is_never_taken_for_an_option(monkeypatch):
@@ -16,18 +15,16 @@ def test_the_name_of_a_cluster_is_never_taken_for_an_option(monkeypatch):
 
 
 @pytest.mark.parametrize(("mode", "verdict"), [(0o600, "ok"), (0o644, "warn")])
-def test_the_doctor_says_who_can_read_the_password(home, monkeypatch, tmp_path, mode, verdict):
+def test_the_doctor_says_who_can_read_the_password(home, configure, tmp_path, mode, verdict):
     file = tmp_path / "client.properties"
     file.write_text("security.protocol=SSL\n")
     file.chmod(mode)
-    monkeypatch.setenv("LAB_KAFKA_SECURITY", str(file))
-    settings.cache_clear()
+    configure(kafka_security=file)
     (finding,) = kafka.Kafka().diagnose()
     assert finding.verdict == verdict and ("chmod 600" in finding.fix) is (verdict == "warn")
 
 
-def test_a_file_that_cannot_be_used_is_said(home, monkeypatch, tmp_path):
-    monkeypatch.setenv("LAB_KAFKA_SECURITY", str(tmp_path / "none"))
-    settings.cache_clear()
+def test_a_file_that_cannot_be_used_is_said(home, configure, tmp_path):
+    configure(kafka_security=tmp_path / "none")
     with pytest.raises(LabError, match="No such file"):
         list(kafka.Kafka().diagnose())

@@ -24,11 +24,9 @@ class Refusing:
 
 
 @pytest.fixture
-def external(home, monkeypatch):
-    monkeypatch.setenv("LAB_KINESIS_ENDPOINT", ENDPOINT)
-    settings.cache_clear()
-    yield SERVICES["kinesis"]
-    settings.cache_clear()
+def external(home, configure):
+    configure(kinesis_endpoint=ENDPOINT)
+    return SERVICES["kinesis"]
 
 
 def test_an_external_one_has_its_own_address_and_keeps_its_streams(external, monkeypatch):

@@ -13,7 +13,6 @@ from lab_env.platform.processes import state
 from lab_env.platform.services import minio, minio_program
 from lab_env.platform.services.minio import MinIO
 from lab_env.platform.services.minio_program import MinioProgram
-from lab_env.platform.settings import settings
 
 
 def program(path: Path, release: str) -> Path:
@@ -25,14 +24,12 @@ def program(path: Path, release: str) -> Path:
 
 
 @pytest.fixture
-def built(tmp_path, monkeypatch) -> Path:
+def built(tmp_path, monkeypatch, configure) -> Path:
     """A machine with nothing but the MinIO that set-up built."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    monkeypatch.setenv("LAB_CACHE", str(tmp_path / "cache"))
     monkeypatch.delenv("LAB_MINIO_BINARY", raising=False)
-    settings.cache_clear()
-    yield program(built_program("minio"), "DEVELOPMENT.GOGET")
-    settings.cache_clear()
+    configure(cache=tmp_path / "cache")
+    return program(built_program("minio"), "DEVELOPMENT.GOGET")
 
 
 @pytest.fixture
@@ -108,11 +105,10 @@ def test_without_any_there_is_none(built):
     assert minio_program.find_minio() is None
 
 
-def test_a_minio_by_setting_wins(built, tmp_path, monkeypatch):
+def test_a_minio_by_setting_wins(built, tmp_path, configure):
     program(tmp_path / "bin" / "minio", "RELEASE.2026-01-02T00-00-00Z")
     fork = program(tmp_path / "fork", "mine")
-    monkeypatch.setenv("LAB_MINIO_BINARY", str(fork))
-    settings.cache_clear()
+    configure(minio_binary=fork)
     assert minio_program.find_minio() == MinioProgram(fork, "LAB_MINIO_BINARY")
     (finding,) = minio.MinIO().diagnose()
     assert f"mine from LAB_MINIO_BINARY ({fork})" in finding.fact

@@ -8,7 +8,6 @@ from psycopg.conninfo import conninfo_to_dict
 from lab_env.platform.errors import LabError
 from lab_env.platform.processes.state import read_state, secrets
 from lab_env.platform.services import SERVICES, postgres
-from lab_env.platform.settings import settings
 
 SERVER = SERVICES["postgres"]
 
@@ -79,11 +78,8 @@ def test_a_preparation_that_fails_shows_the_end_of_its_output(prepared, monkeypa
     assert not (SERVER.folder / "password").exists()
 
 
-def test_it_serves_logical_replication_on_the_address_of_the_lab_by_tcp_alone(
-    prepared, monkeypatch
-):
-    monkeypatch.setenv("LAB_BIND", "127.0.0.7")
-    settings.cache_clear()
+def test_it_serves_logical_replication_on_the_address_of_the_lab_by_tcp_alone(prepared, configure):
+    configure(bind="127.0.0.7")
     SERVER.program({"sql": 6543})
     written = dict(
         line.split(" = ") for line in (SERVER.folder / "server.conf").read_text().splitlines()

@@ -26,10 +26,9 @@ JOBS = "scrape_configs:\n  - job_name: spark\n    static_configs: [{targets: ['1
 
 
 @pytest.fixture
-def external(home, monkeypatch):
+def external(home, configure):
     """A Prometheus that the settings name."""
-    monkeypatch.setenv("LAB_PROMETHEUS_URL", "http://prometheus-1:9090/")
-    settings.cache_clear()
+    configure(prometheus_url="http://prometheus-1:9090/")
     return Prometheus()
 
 
@@ -77,9 +76,8 @@ def test_the_lab_starts_none_beside_one_that_is_there(external):
         assert "unset LAB_PROMETHEUS_URL" in caught.value.next_step
 
 
-def test_a_url_that_is_none_is_refused(home, monkeypatch):
-    monkeypatch.setenv("LAB_PROMETHEUS_URL", "prometheus-1:9090")
-    settings.cache_clear()
+def test_a_url_that_is_none_is_refused(home, configure):
+    configure(prometheus_url="prometheus-1:9090")
     with pytest.raises(LabError, match="LAB_PROMETHEUS_URL"):
         settings()
 

@@ -37,9 +37,8 @@ def answering(text: str) -> int:
     return listening.getsockname()[1]
 
 
-def test_it_listens_on_the_address_of_the_lab_only(server, monkeypatch):
-    monkeypatch.setenv("LAB_BIND", "127.0.0.7")
-    settings.cache_clear()
+def test_it_listens_on_the_address_of_the_lab_only(server, configure):
+    configure(bind="127.0.0.7")
     program = server.program({"client": 2345})
     written = properties(server)
     assert (written["clientPortAddress"], written["clientPort"]) == ("127.0.0.7", "2345")
@@ -61,9 +60,8 @@ def test_it_runs_on_the_jars_of_pyspark(server):
         ("", "returned no mode"),
     ],
 )
-def test_it_is_ready_when_it_serves_requests(server, monkeypatch, answer, why):
-    monkeypatch.setenv("LAB_ZOOKEEPER_PORT", str(answering(answer)))
-    settings.cache_clear()
+def test_it_is_ready_when_it_serves_requests(server, configure, answer, why):
+    configure(zookeeper_port=answering(answer))
     if not why:
         server.check()
         return
@@ -71,26 +69,23 @@ def test_it_is_ready_when_it_serves_requests(server, monkeypatch, answer, why):
         server.check()
 
 
-def test_one_that_does_not_run_is_not_ready_and_has_no_client(server, monkeypatch):
+def test_one_that_does_not_run_is_not_ready_and_has_no_client(server, monkeypatch, configure):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    monkeypatch.setenv("LAB_ZOOKEEPER_PORT", str(port))
+    configure(zookeeper_port=port)
     monkeypatch.setattr(zookeeper, "TIMEOUT_S", 0.2)
-    settings.cache_clear()
     with pytest.raises(NotReady, match="does not answer"):
         server.check()
     with pytest.raises(LabError, match=f"127.0.0.1:{port} does not answer"), server.client():
         pass
 
 
-def test_an_external_one_is_asked_and_not_started(server, monkeypatch):
+def test_an_external_one_is_asked_and_not_started(server, configure):
     answers = answering("Mode: follower\n")
-    monkeypatch.setenv("LAB_ZOOKEEPER_CONNECT", f"127.0.0.1:1, 127.0.0.1:{answers}")
-    settings.cache_clear()
+    configure(zookeeper_connect=f"127.0.0.1:1, 127.0.0.1:{answers}")
     assert server.external and server.address() == f"127.0.0.1:1,127.0.0.1:{answers}"
     server.check()
-    monkeypatch.setenv("LAB_ZOOKEEPER_CONNECT", "zookeeper-1")
-    settings.cache_clear()
+    configure(zookeeper_connect="zookeeper-1")
     with pytest.raises(LabError) as error:
         settings()
     assert "not host:port" in error.value.what and "2181" in error.value.next_step
@@ -117,10 +112,11 @@ class Tree:
 
 
 @pytest.mark.parametrize("external", [False, True])
-def test_a_reset_deletes_the_locks_of_the_lesson_and_of_its_tables(server, monkeypatch, external):
+def test_a_reset_deletes_the_locks_of_the_lesson_and_of_its_tables(
+    server, monkeypatch, configure, external
+):
     if external:
-        monkeypatch.setenv("LAB_ZOOKEEPER_CONNECT", "zookeeper-1:2181")
-        settings.cache_clear()
+        configure(zookeeper_connect="zookeeper-1:2181")
     others = {"/lesson-17/orders", "/lakehouse/lesson-17/orders", "/another/lesson-18/orders"}
     own = {"/lesson-18/orders", "/lakehouse/lesson-18/orders", "/lakehouse/lesson-18/scratch/one"}
     tree = Tree(*others, *own, "/tmp/free/lock_key", "/tmp/held/lock_key/_c_1-lock-0000000001")

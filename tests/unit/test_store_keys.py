@@ -44,14 +44,10 @@ def test_without_keys_the_machines_own_stay(environment):
     assert environment(machine) == ["the machine's"] * 3
 
 
-def test_the_setting_is_for_an_external_store_only(home, monkeypatch):
-    monkeypatch.setenv("LAB_S3_SESSION_TOKEN", "a-token")
-    settings.cache_clear()
+def test_the_setting_is_for_an_external_store_only(home, configure):
+    configure(s3_session_token="a-token")
     assert MinIO().endpoints()["s3_session_token"] == ""
-    monkeypatch.setenv("LAB_S3_ENDPOINT", "https://s3.example.org")
-    monkeypatch.setenv("LAB_S3_ACCESS_KEY", "key")
-    monkeypatch.setenv("LAB_S3_SECRET_KEY", "secret")
-    settings.cache_clear()
+    configure(s3_endpoint="https://s3.example.org", s3_access_key="key", s3_secret_key="secret")
     endpoints = Endpoints(**MinIO().endpoints(), kafka_bootstrap="")
     signed = store.client(endpoints).generate_presigned_url("list_buckets")
     assert "oken=a-token" in signed

@@ -117,15 +117,6 @@ def test_a_commits_text_counts_the_file_groups_that_it_replaced():
     assert "1 file group" in repr(table(contents={key: content}).commit())
 
 
-def test_text_and_drawing_state_the_same_facts():
-    picture = table(*done(T1), *done(T2), base(T1), log(T2), base(T1, "c-0", OTHER_DAY))
-    for form in (repr(picture), picture._repr_html_()):
-        for fact in ("MERGE_ON_READ", DAY, OTHER_DAY, "deltacommit", "a-0", "c-0", "parquet"):
-            assert fact in form
-        assert T1 in form and end(T2) in form  # requested and completed, in full
-        assert f"{picture.objects} objects" in form
-
-
 def test_the_text_says_why_readers_skip_a_file():
     pending = table(*done(T1), f".hoodie/timeline/{T2}.deltacommit.inflight", base(T1), log(T2))
     assert "not committed" in repr(pending)
@@ -133,14 +124,6 @@ def test_the_text_says_why_readers_skip_a_file():
     content = {overwrite[0]: committed("INSERT_OVERWRITE", replaced={DAY: ["a-0"]})}
     replaced = table(*done(T1), *overwrite, base(T1), base(T2, group="b-0"), contents=content)
     assert f"replaced at {T2}" in repr(replaced)
-
-
-def test_what_is_new_is_marked_and_only_that():
-    before = table(*done(T1), base(T1))
-    after = table(*done(T1), *done(T2), base(T1), log(T2), since=before)
-    assert after._repr_html_().count("<em>new</em>") == 1
-    assert "new since the last look" in after._repr_html_()
-    assert "<em>" not in before._repr_html_() and "since" not in before._repr_html_()
 
 
 def test_a_planned_compaction_shows_the_base_file_to_come():
