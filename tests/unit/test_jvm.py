@@ -12,13 +12,8 @@ from lab_env.pipeline import session
 from lab_env.pipeline.handle import Writer
 from lab_env.platform.jvm import MemoryUse, exhaustion_in, explained, nearly_full, start_mark
 from lab_env.platform.processes import supervisor
-<<<<<<< HEAD
 from lab_env.platform.services import SERVICES, connect, doctor, postgres, prometheus, trino
-from lab_env.platform.settings import REPOSITORY, Endpoints, settings
-=======
-from lab_env.platform.services import SERVICES, connect, doctor, kafka, postgres, prometheus, trino
 from lab_env.platform.settings import REPOSITORY, Endpoints
->>>>>>> 07d8a56a0abdf4eb3c452ed6684ccf69eda52d14
 from lab_env.workbench.bench import backlog, config, growth
 
 SOURCES = ("*.py", "*.ipynb", "*.txt", "*.sh")
