@@ -1,4 +1,4 @@
-"""The room's data about its seats: in memory only, and gone when the room closes."""
+"""The room's data about its seats, kept in memory until the room closes."""
 
 import math
 import time
@@ -28,7 +28,7 @@ class SeatState:
         report: newest report of an activity.
         heard: time of the newest report.
         active: time of its newest activity.
-        failing: when each exercise (or lesson that did not start) was first not passed.
+        failing: time at which each exercise was first not passed, or a lesson did not start.
     """
 
     number: int
@@ -53,7 +53,7 @@ class Row:
         attempts: at that exercise; empty without one.
         outcome: of the last check.
         stuck: time since the exercise was first not passed; empty if it is passed.
-        message: the check's message with its holes, or the exception's name.
+        message: the check's message with `…` for its values, or the exception's name.
         doctor: verdict of `lab doctor`.
         healthy: whether that verdict is not `fail`.
         heard: time since the last report.
@@ -76,7 +76,7 @@ class Board:
     """Seats of a room.
 
     Args:
-        clock: seconds that never go back.
+        clock: monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
@@ -129,7 +129,7 @@ class Board:
         return self._seats[report.seat]
 
     def rows(self) -> list[Row]:
-        """All seats: stuck ones first, longest first, then the others, longest idle first."""
+        """Return all seats: first the stuck ones, longest stuck first; then by idle time."""
         now = self._clock()
         with self._lock:
             seats = [replace(s, failing=dict(s.failing)) for s in self._seats.values()]
@@ -137,7 +137,7 @@ class Board:
         return [self._row(seat, now) for seat in sorted(seats, key=_order)]
 
     def stuck_at(self) -> list[tuple[str, int]]:
-        """Exercises where seats are stuck, with their number of seats; most seats first."""
+        """Return the exercises where seats are stuck and the number of seats, most seats first."""
         counts: dict[str, int] = {}
         with self._lock:
             for seat in self._seats.values():
