@@ -24,7 +24,7 @@ _PAUSE = re.compile(r"^\*\*[^*\n]*\bplace to pause\b[^*\n]*\*\*", re.MULTILINE)
 
 
 def problems_of(lesson: Lesson) -> list[Problem]:
-    """Return every violation of the rules in a lesson; if the front matter is invalid, only that."""
+    """Return every violation of the rules in a lesson; for invalid front matter, only that one."""
     rules = (
         _headings,
         _minutes,

@@ -134,7 +134,7 @@ def tell_verdict(findings: Sequence[Finding]) -> None:
 
 
 def verdict_of(findings: Sequence[Finding]) -> tuple[str, tuple[str, ...]]:
-    """Return the worst verdict and its subjects, without facts: these contain paths and addresses."""
+    """Return the worst verdict and its subjects; the facts would reveal paths and addresses."""
     for worst in ("fail", "warn"):
         if subjects := {finding.subject for finding in findings if finding.verdict == worst}:
             return worst, tuple(sorted(subjects))
