@@ -84,7 +84,7 @@ class Exercises:
         return outcome
 
     def hint(self, exercise_id: str) -> Card:
-        """Return an exercise's next hint; after the last one, the last again.
+        """Return an exercise's next hint, or the last one again if there is no other.
 
         Args:
             exercise_id: for example `04.1`.

@@ -102,7 +102,7 @@ def card_of(error: BaseException) -> str:
 
 
 def explain_errors() -> None:
-    """From now on, show cards instead of the tracebacks of such errors, if this is a notebook.
+    """From now on, show the cards of `card_of` instead of tracebacks, if this is a notebook.
 
     `%tb` shows the traceback. Further calls have no effect. `LAB_ERROR_CARDS=false` disables the
     cards.

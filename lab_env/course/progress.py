@@ -90,7 +90,7 @@ def next_hint(exercise_id: str, available: int) -> int:
         exercise_id: for example `04.1`.
 
     Returns:
-        Index of the hint to show, from 0; after the last hint, the last one again.
+        Index of the hint to show, from 0; that of the last one again if there is no other.
     """
     number = 0
 

@@ -106,7 +106,7 @@ def section(name: str, lessons: Path = LESSONS) -> Section:
         name: for example `06b`, or `06.2` for exercise 06.2.
 
     Raises:
-        LabError: there is no such lesson, section or exercise; the next step lists those there are.
+        LabError: there is no such lesson, section or exercise; the next step lists what exists.
     """
     lesson = name[:2]
     known = sections(lesson, lessons)
@@ -140,6 +140,6 @@ def _texts(lesson: str, lessons: Path) -> dict[int, str]:
 
 
 def _exercises(texts: dict[int, str], first: int, end: int) -> tuple[str, ...]:
-    """Ids of the exercises whose heading is in the cells from `first` to before `end`."""
+    """Ids of the exercises with a heading in the cells from `first` up to, but excluding, `end`."""
     between = (text for n, text in texts.items() if first <= n < end)
     return tuple(found[1] for text in between for found in _EXERCISE.findall(text))

@@ -68,7 +68,7 @@ class Cell:
 
     @property
     def right(self) -> str:
-        """Id of the exercise of which the cell is another right answer; empty for other cells."""
+        """Id of the exercise that the cell answers in another right way; empty for other cells."""
         return self.options.get("right", "")
 
     @property

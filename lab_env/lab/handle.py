@@ -116,7 +116,7 @@ class Lab:
 
     @classmethod
     def start(cls, lesson: str, *needs: str, optional: str = "") -> "Lab":
-        """Start a lesson: start the services and clear the lesson's own tables and topics.
+        """Start a lesson: bring up the services and clear the lesson's own tables and topics.
 
         Args:
             lesson: two digits, or a demo's name such as `demo-snapshot`.
@@ -246,7 +246,7 @@ class Lab:
         return True
 
     def paused(self, service: str):
-        """Freeze a service while the body of the `with` runs: it answers nothing."""
+        """Freeze a service while the body of the `with` runs: it does not answer."""
         return paused(service)
 
     def load(self, topic: str | None = None, source: str = "kafka", **options) -> Load:

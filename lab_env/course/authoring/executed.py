@@ -41,7 +41,7 @@ def keep(executed: nbformat.NotebookNode, path: Path, tree: Tree = COURSE) -> No
 
 
 def shortfall(tree: Tree = COURSE) -> dict[str, str]:
-    """Return the reason why a notebook is missing or outdated, by path, for each such notebook."""
+    """Return the missing and outdated notebooks by path, with the reason in words."""
     found = {}
     for path in shown(tree):
         name = path.relative_to(tree.root)

@@ -44,8 +44,8 @@ class Trial:
 
     Args:
         of: hash of the answer and of its lesson's checks.
-        refused: number of mutants that the check rejected, that raised any other exception than
-            those of `crashed`, or that ended Spark.
+        refused: number of mutants that the check rejected, or that failed in another way than
+            `crashed`, for example because they ended Spark.
         crashed: number of mutants that failed on a wrong name, type, attribute or syntax.
         survived: changes of the mutants that passed.
     """

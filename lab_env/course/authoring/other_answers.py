@@ -1,4 +1,4 @@
-"""Tries the other right answers and the wrong answers of an exercise in a notebook's kernel, in CI.
+"""Tries an exercise's other right answers and its wrong answers in a notebook's kernel, for CI.
 
 The pytest plugin runs this in the kernel. In a worked notebook, after each exercise, the right
 answers in another style must pass as well, and the wrong ones must get their message. In a

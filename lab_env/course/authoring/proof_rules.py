@@ -78,7 +78,7 @@ def _raises(statement: ast.stmt) -> bool:
 
 
 def parsed(cell: Cell) -> ast.Module:
-    """Parse a cell's code; empty for Markdown, and for a cell magic, which contains a file."""
+    """Parse a cell's code; empty for Markdown, and for a cell magic, whose body is a file."""
     python = cell.kind == "code" and not cell.text.startswith("%%")
     try:
         return ast.parse((cell.text if cell.proof else cell.versions.worked) if python else "")

@@ -1,9 +1,9 @@
 """A pytest plugin that tests the exercises of every notebook that nbmake runs.
 
-In a learner's notebook, every exercise must stay not attempted, and the cells must run with right
-answers in another style than the reference. In a worked notebook, every exercise must pass, each
-declared right answer as well, and each wrong one must get its own message. `pyproject.toml` enables
-the plugin, so `pytest --nbmake notebooks solutions` tests all of this.
+In a learner's notebook, every exercise must report `not attempted`, and the cells must run with
+right answers in another style than the reference. In a worked notebook, every exercise and each
+declared right answer must pass, and each wrong one must get its own message. `pyproject.toml`
+enables the plugin, so `pytest --nbmake notebooks solutions` tests all of this.
 """
 
 import json
@@ -243,7 +243,7 @@ def _most_seconds_to_enter(section: str) -> float:
 
 
 def over_budget(seconds: dict[str, float], margin: float = 1.0) -> list[str]:
-    """Return a sentence for each notebook over its limit, and each folder over its average.
+    """Return a sentence for each notebook and each folder's average over its limit.
 
     Args:
         seconds: processor seconds of each notebook that ran, by its path in the repository.

@@ -185,7 +185,7 @@ def _lines_of(code: str, systems: Systems) -> list[int]:
 
 
 def _tree_of(code: str) -> ast.Module:
-    """Parse a cell without its line magics; a cell with a cell magic is empty."""
+    """Parse a cell without its line magics; a cell magic gives an empty tree."""
     if code.lstrip().startswith("%%"):
         return ast.parse("")
     return ast.parse("\n".join("" if line[:1] in "%!" else line for line in code.splitlines()))

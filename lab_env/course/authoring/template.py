@@ -24,7 +24,7 @@ _PAUSE = re.compile(r"^\*\*[^*\n]*\bplace to pause\b[^*\n]*\*\*", re.MULTILINE)
 
 
 def problems_of(lesson: Lesson) -> list[Problem]:
-    """Return every violation of the rules in a lesson; for invalid front matter, only that one."""
+    """Return every violation of the rules in a lesson, or only the front matter's if it has one."""
     rules = (
         _headings,
         _minutes,
@@ -219,7 +219,7 @@ def _start(lesson: Lesson) -> Iterator[Problem]:
 
 
 def _stubs(lesson: Lesson) -> Iterator[Problem]:
-    """Require a stub in each answer cell that is valid Python and defines the check's names."""
+    """Require stubs that are valid Python and define the names that they pass to the check."""
     for cell in lesson.cells:
         if not cell.exercise:
             continue

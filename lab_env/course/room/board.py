@@ -28,7 +28,7 @@ class SeatState:
         report: newest report of an activity.
         heard: time of the newest report.
         active: time of its newest activity.
-        failing: time at which each exercise was first not passed, or a lesson did not start.
+        failing: time of the first failure, by exercise, or by lesson if it failed to start.
     """
 
     number: int
@@ -39,7 +39,7 @@ class SeatState:
 
     @property
     def stuck_since(self) -> float | None:
-        """Time at which the last checked exercise was first not passed; None if it is passed."""
+        """Time of the last checked exercise's first failure; None if it is passed now."""
         return self.failing.get(_place(self.report))
 
 
@@ -52,7 +52,7 @@ class Row:
         where: lesson or exercise, with its title.
         attempts: at that exercise; empty without one.
         outcome: of the last check.
-        stuck: time since the exercise was first not passed; empty if it is passed.
+        stuck: time since the exercise's first failure; empty if it is passed.
         message: the check's message with `…` for its values, or the exception's name.
         doctor: verdict of `lab doctor`.
         healthy: whether that verdict is not `fail`.
@@ -129,7 +129,7 @@ class Board:
         return self._seats[report.seat]
 
     def rows(self) -> list[Row]:
-        """Return all seats: first the stuck ones, longest stuck first; then by idle time."""
+        """Return all seats: the longest stuck first, then those not stuck, longest idle first."""
         now = self._clock()
         with self._lock:
             seats = [replace(s, failing=dict(s.failing)) for s in self._seats.values()]

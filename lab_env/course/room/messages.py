@@ -1,4 +1,4 @@
-"""Identify a check's message by an id that reveals nothing of the learner's answer.
+"""Identifies a check's message by an id that reveals nothing of the learner's answer.
 
 A message often includes the learner's answer: "You say 3; the listing has 4." In the checks' source
 it is a template with holes. A seat sends the template's id, and the room finds the template in its

@@ -32,7 +32,7 @@ class Report(BaseModel):
         message: id of the check's message (`lab_env.course.room.messages`).
         error: the exception's name if the learner's code raised a well-known one.
         idle_seconds: since the last check, or since the lesson's start.
-        leaving: the seat leaves the room.
+        leaving: true if the seat leaves the room.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)

@@ -155,7 +155,7 @@ class Seat:
     """Reports this process's activity to the room, if there is one.
 
     Args:
-        joined: finds the room; called for each report.
+        joined: returns the membership; called for each report.
     """
 
     def __init__(self, joined: Callable[[], Membership | None] = membership):

@@ -42,7 +42,7 @@ class RoomServer(ThreadingHTTPServer):
         join: command for seats, shown on the page.
 
     Raises:
-        OSError: the address cannot be listened on.
+        OSError: the server cannot listen on the address.
     """
 
     daemon_threads = True

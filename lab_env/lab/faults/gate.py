@@ -103,7 +103,7 @@ class Rule:
         k: position within its class, from 1, after the rule was set.
         part: text that the key must contain, for example `orders_mor/`.
         times: number of requests, from the k-th on.
-        status: of the answer, for `error`.
+        status: HTTP status of the answer, for `error`.
         seconds: how long it holds a request if nobody releases it.
     """
 

@@ -45,7 +45,7 @@ def kill_in_mid_batch(
 ) -> dict[str, int]:
     """Kill a writer's JVM while a batch of at least one sink is planned and not committed.
 
-    The JVM is frozen for each look, so that the state is unchanged when it is killed.
+    The JVM is frozen for each check, so that the state is unchanged when it is killed.
 
     Args:
         writer: a running writer; each of the sinks must have planned a batch.

@@ -1,7 +1,7 @@
 """The watched pipelines: those of the lab's writers, and those that a lesson adds.
 
-A writer that was killed, failed or stalled stays watched, because alerts are for this case. A
-writer that was stopped on purpose, or has read all its input, is no longer watched.
+A writer that was killed, failed or stalled stays watched, so that an alert can fire. A writer that
+was stopped on purpose, or has read all its input, is no longer watched.
 """
 
 import json
@@ -92,7 +92,7 @@ def _of_lessons(folder: Path) -> Iterator[Pipeline]:
 
 
 def _read(path: Path) -> list[Pipeline]:
-    """Pipelines in a file, without invalid entries, which must not affect the others."""
+    """Pipelines in a file; invalid entries are skipped and do not affect the others."""
     names = {field.name for field in fields(Pipeline)}
     found = []
     listed = _json(path).get("pipelines")

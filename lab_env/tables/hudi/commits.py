@@ -115,7 +115,7 @@ class Commit:
         return sum(file.size for file in self.files)
 
     def frame(self) -> pd.DataFrame:
-        """Its files as a table, one row per file."""
+        """Return its files as a DataFrame, one row per file."""
         return pd.DataFrame(self.files, columns=list(WrittenFile.__dataclass_fields__))
 
 

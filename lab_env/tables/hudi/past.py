@@ -1,7 +1,7 @@
-"""A table's past: its state when each of its instants was complete.
+"""A table's past: its state at the completion of each instant.
 
 Cleaned files are no longer in the listing, but the timeline or its archive records the write that
-made them and the clean. An instant takes effect at its completion, as for readers.
+made them and the clean. An instant takes effect when it completes; then readers see it.
 """
 
 from collections.abc import Iterable

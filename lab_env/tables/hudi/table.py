@@ -177,7 +177,7 @@ class Snapshot:
 
     @cached_property
     def writers(self) -> dict[str, str]:
-        """Writers by requested time, where a write's metadata has `_writer`."""
+        """Writers by requested time, for the writes whose metadata has `_writer`."""
         named = {
             requested: (record.get("extraMetadata") or {}).get(WRITER)
             for (_, requested), record in self.records.items()

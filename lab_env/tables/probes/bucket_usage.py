@@ -86,7 +86,7 @@ class MeteredBucket:
     """Bucket for one sink, whose usage MinIO counts.
 
     Args:
-        sink: the name of the bucket ends with it.
+        sink: last part of the bucket's name.
     """
 
     def __init__(self, endpoints: Endpoints, sink: str):

@@ -56,7 +56,7 @@ def input_of(group: str, jobs: list[dict], stages: list[dict]) -> int:
 
     Args:
         jobs: response of Spark's REST API for `jobs`.
-        stages: response for `stages`; failed attempts count too, because they have read.
+        stages: response for `stages`; failed attempts count too, because they also read data.
 
     Returns:
         Bytes.

@@ -32,7 +32,7 @@ class Player:
     past: Past
 
     def __repr__(self) -> str:
-        """One paragraph per step, and the start of the past."""
+        """Describe each step in a paragraph, then the start of the past and its gaps."""
         lines = [f"{self.name}: {captions.counted(len(self.past.moments), 'step')}"]
         for number, moment in enumerate(self.past.moments, 1):
             lines += [f"{number} {heading(moment)}", *(f"  {fact}" for fact in facts(moment))]

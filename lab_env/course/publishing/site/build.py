@@ -1,4 +1,4 @@
-"""Build the site from the repository's pages and the notebooks that the tests executed."""
+"""Builds the site from the repository's pages and the notebooks that the tests executed."""
 
 import io
 import re

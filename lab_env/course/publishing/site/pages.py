@@ -1,6 +1,6 @@
 """A Sphinx extension that prepares the repository's pages for the site.
 
-Notebooks are read as executed. `docs/README.md` becomes the front page, with a search field and a
+Notebooks appear as executed. `docs/README.md` becomes the front page, with a search field and a
 list of all lessons. "Lesson 04" in any text becomes a link to that lesson.
 """
 
