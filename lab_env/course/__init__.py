@@ -1,7 +1,7 @@
 """Exercises at run time: outcomes, cards, hints, solutions and progress over the whole course.
 
-What the exercises of lesson NN are (its source, `NN_slug.py`) and how each is judged (`checks.py`)
-stands in `lab_env/lessons/lNN`.
+The exercises of lesson NN are in its source `lab_env/lessons/lNN/NN_slug.py`, their checks in
+`checks.py` beside it.
 """
 
 from lab_env.course.checking import NotYet, Passed, check_of

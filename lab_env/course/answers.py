@@ -1,8 +1,8 @@
-"""Reads a learner's answer in whatever form it came: one place for all checks.
+"""Converts a learner's answer, whatever its form, to plain Python for the checks.
 
 The same right answer may be a Python, NumPy or Arrow scalar, a string, a row, a list, or a table of
 Spark, pandas or Arrow. Each function returns plain Python, or raises `Unreadable` with a sentence
-that the learner gets as a card.
+for the learner's card.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,11 +14,11 @@ import pandas as pd
 
 
 class Unreadable(ValueError):
-    """The answer has another form than the exercise asks for; the text says which."""
+    """The answer does not have the form that the exercise asks for; the text says which it is."""
 
 
 def plain(value: Any) -> Any:
-    """A scalar as plain Python: of NumPy, Arrow or pandas, or a table of one row and one column.
+    """Convert a scalar of NumPy, Arrow or pandas, or a table or list of one value, to plain Python.
 
     Missing values (NaN, NaT, pandas' NA) become None.
     """
@@ -34,25 +34,25 @@ def plain(value: Any) -> Any:
 
 
 def kind_of(answer: Any) -> str:
-    """The kind of a returned value, in words: `nothing`, or for example `a DataFrame`."""
+    """Describe a value's type in words: `nothing`, or for example `a DataFrame`."""
     return "nothing" if answer is None else f"a {type(answer).__name__}"
 
 
 def type_of(answer: Any) -> str:
-    """The type with its package, for example `pandas.DataFrame`."""
+    """Return the type's name with its package, for example `pandas.DataFrame`."""
     kind = type(answer)
     return f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
 
 
 def as_pair(answer: Any, parts: str) -> tuple:
-    """The two parts of an answer; `parts` says what is expected, for the learner."""
+    """Return the two parts of an answer; `parts` is the message if there are not two."""
     if not isinstance(answer, list | tuple) or len(answer) != 2:
         raise Unreadable(f"{parts}.")
     return tuple(answer)
 
 
 def as_bool(answer: Any) -> bool:
-    """True or False, also as text (`"yes"`, `"no"`, `"true"`, `"false"`)."""
+    """Return True or False; the texts `"yes"`, `"no"`, `"true"` and `"false"` are accepted too."""
     value = plain(answer)
     if isinstance(value, bool):
         return value
@@ -63,7 +63,7 @@ def as_bool(answer: Any) -> bool:
 
 
 def as_number(answer: Any) -> Decimal:
-    """A number, exactly; text such as `"4"`, `"1,200"` or `"29.50"` counts."""
+    """Return the exact number; text such as `"4"`, `"1,200"` or `"29.50"` is accepted too."""
     value = plain(answer)
     if isinstance(value, str):
         value = value.strip().replace(",", "").replace("_", "")
@@ -78,7 +78,7 @@ def as_number(answer: Any) -> Decimal:
 
 
 def as_int(answer: Any) -> int:
-    """A whole number; `4.0` and `"4"` count, `4.5` does not."""
+    """Return a whole number; `4.0` and `"4"` are accepted, `4.5` is not."""
     number = as_number(answer)
     if number != number.to_integral_value():
         raise Unreadable(f"A whole number is expected, not {_shown(answer)}.")
@@ -86,7 +86,7 @@ def as_int(answer: Any) -> int:
 
 
 def as_text(answer: Any) -> str:
-    """Text without the space around it; numbers and times are written out."""
+    """Return text without surrounding whitespace; numbers and times are converted to text."""
     value = plain(answer)
     if value is None or isinstance(value, bool):
         raise Unreadable(f"Text is expected, not {_shown(answer)}.")
@@ -94,10 +94,10 @@ def as_text(answer: Any) -> str:
 
 
 def as_choice(answer: Any, choices: Iterable[str]) -> str:
-    """One of several texts; case and the space around it do not matter.
+    """Return the matching choice, ignoring case and surrounding whitespace.
 
     Args:
-        choices: what there is to choose from, as it is returned.
+        choices: the allowed texts.
     """
     known = {choice.casefold(): choice for choice in choices}
     try:
@@ -108,7 +108,10 @@ def as_choice(answer: Any, choices: Iterable[str]) -> str:
 
 
 def as_list(answer: Any) -> list:
-    """Plain values in their order: of a list, tuple, set, array, column or one-column table."""
+    """Return the plain values of a list, tuple, set, array, column or one-column table, in order.
+
+    Of a dictionary, return the keys.
+    """
     if isinstance(answer, str | bytes) or answer is None:
         raise Unreadable(f"A list is expected, not {_shown(answer)}.")
     if isinstance(answer, Mapping):
@@ -129,7 +132,10 @@ def as_list(answer: Any) -> list:
 
 
 def as_frame(answer: Any) -> pd.DataFrame:
-    """A table: of Spark, pandas, Arrow or DuckDB, or a list of rows, dictionaries or tuples."""
+    """Convert a table of Spark, Arrow or DuckDB, or a list of rows, to a pandas DataFrame.
+
+    A row is a dictionary, a tuple or one of Spark's rows.
+    """
     if isinstance(answer, pd.DataFrame):
         named = [name for name in answer.index.names if name is not None]
         return answer.reset_index() if named else answer.reset_index(drop=True)
@@ -148,12 +154,12 @@ def as_frame(answer: Any) -> pd.DataFrame:
 
 
 def as_rows(answer: Any, columns: Sequence[str] | None = None) -> list[tuple]:
-    """The rows of a table as tuples of plain values, in their order.
+    """Return the rows of a table as tuples of plain values, in order.
 
     Args:
         answer: a table, as for `as_frame`.
-        columns: names in the order of the values; other columns are left out. Without names all
-            columns count, as they come. A table without names is taken by position.
+        columns: names of the columns to return, in this order; None returns all columns. A table
+            without column names is matched by position.
     """
     frame = as_frame(answer)
     if columns is not None:
@@ -171,10 +177,10 @@ def as_rows(answer: Any, columns: Sequence[str] | None = None) -> list[tuple]:
 def agree(expected: Any, actual: Any, tolerance: float = 0) -> bool:
     """True if a prediction came true.
 
-    Numbers are compared as numbers, lists without regard to their order, everything else as text.
+    Numbers are compared as numbers, lists regardless of order, everything else as text.
 
     Args:
-        tolerance: how far a number may be off, in its own unit.
+        tolerance: how far off a number may be, in its own unit.
     """
     try:
         return abs(as_number(expected) - as_number(actual)) <= Decimal(str(tolerance))
@@ -189,12 +195,12 @@ def agree(expected: Any, actual: Any, tolerance: float = 0) -> bool:
 
 
 def _value(item: Any) -> Any:
-    """A cell of a table; nested values stay as they are."""
+    """Convert a table cell to plain Python; nested values stay as they are."""
     return item if isinstance(item, Mapping | list | set) else plain(item)
 
 
 def _only_value(answer: Any) -> Any:
-    """The value of a table or collection that holds exactly one."""
+    """Return the only value of a table or collection."""
     rows = as_rows(answer) if _is_table(answer) else [(item,) for item in answer]
     if isinstance(answer, Mapping) or len(rows) != 1 or len(rows[0]) != 1:
         raise Unreadable(f"One value is expected, not {_shown(answer)}.")

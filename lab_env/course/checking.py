@@ -1,7 +1,7 @@
-"""A check is a function of the lab and the answer that says what it expects.
+"""Checks: functions that take the lab and an answer, and judge the answer.
 
-It calls the answer, looks at what that did, and returns the sentence for the card. The first
-expectation that does not hold ends it. It never looks at the text of the learner's code.
+A check calls the answer, inspects the result, and returns the sentence for the card. It ends at the
+first expectation that does not hold. It never looks at the text of the learner's code.
 """
 
 import ast
@@ -37,18 +37,18 @@ class NotYet(Exception):
     """The answer is not right yet.
 
     Args:
-        reason: what the answer did and why that is not it, in one or two sentences.
+        reason: what the answer did and why that is not right, in one or two sentences.
     """
 
     reason: str
 
 
 def expect(holds: object, sentence: str, *values: object) -> None:
-    """End the check unless something holds.
+    """End the check unless a condition holds.
 
     Args:
-        holds: anything, by its truth.
-        sentence: what the answer did instead, with `{}` for each value.
+        holds: the condition; any value that is true or false.
+        sentence: what the answer did instead, with `{}` for each of `values`.
 
     Raises:
         NotYet: it does not hold.
@@ -71,10 +71,10 @@ check_of = check  # marks a class with `observe` and `judge`, the older form
 
 
 def checks_in(module: ModuleType) -> dict[str, Check]:
-    """The checks of a module by exercise id.
+    """Return the checks of a module by exercise id.
 
     Raises:
-        LabError: two of them claim one exercise.
+        LabError: two of them are for the same exercise.
     """
     found: dict[str, Check] = {}
     for value in vars(module).values():
@@ -86,7 +86,7 @@ def checks_in(module: ModuleType) -> dict[str, Check]:
 
 
 def _as_function(check: Any) -> Check:
-    """A check of the older form, a class, as a function."""
+    """Convert a check of the older form, a class, to a function."""
     if not isinstance(check, type):
         return check
     old: Any = check
@@ -101,7 +101,7 @@ def _as_function(check: Any) -> Check:
 
 
 def checks_of_lesson(number: str) -> dict[str, Check]:
-    """The checks of a lesson by exercise id.
+    """Return the checks of a lesson by exercise id.
 
     Args:
         number: two digits.
@@ -153,10 +153,11 @@ def _is_stub(function: FunctionType) -> bool:
 
 
 def mistake(error: BaseException, answer: Any = None) -> str:
-    """A learner's exception, and the line of the learner's own code as a block of a card.
+    """Describe a learner's exception, with the line of the learner's code that raised it.
 
     Returns:
-        For example "KeyError: 'amount'. This line of `total` raised it:" and the line.
+        For example "KeyError: 'amount'. This line of `total` raised it:" and the line as a code
+        block.
     """
     kind, said = type(error).__name__, _root_message(error)
     text = f"{kind}: {said}" if said else kind
@@ -164,9 +165,9 @@ def mistake(error: BaseException, answer: Any = None) -> str:
 
 
 def raised_by(answer: Any, error: BaseException) -> bool:
-    """Tell whether an exception comes from the learner's code, or from Spark when it runs a plan.
+    """True if an exception comes from the learner's code, or from Spark when it runs a plan.
 
-    The rest are comparisons in the check itself, of an answer whose form nobody thought of.
+    Any other exception comes from the check itself, which could not compare this form of answer.
     """
     if _own_frame(error.__traceback__, answer) or type(error).__module__.startswith(_SPARK):
         return True
@@ -175,7 +176,7 @@ def raised_by(answer: Any, error: BaseException) -> bool:
 
 
 def _root_message(error: BaseException) -> str:
-    """The one line that says what went wrong: the deepest cause of a Java error, else the first."""
+    """The line that says what went wrong: a Java error's root cause, otherwise the first line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     if not causes and type(error).__name__ == "Py4JJavaError" and len(lines) > 1:
@@ -193,7 +194,7 @@ def _own_line(trace: TracebackType | None, answer: Any) -> str:
 
 
 def _own_frame(trace: TracebackType | None, answer: Any) -> tuple[str, str] | None:
-    """Function and line of the learner's code that an exception passed last, if it did."""
+    """Innermost function and line of the learner's code in a traceback; None without any."""
     own_file = answer.__code__.co_filename if isinstance(answer, FunctionType) else None
     found = None
     while trace is not None:

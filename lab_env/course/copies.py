@@ -1,7 +1,7 @@
-"""Learners work on copies of the lessons, in a folder that git ignores.
+"""The learner's copies of the lessons, in a folder that git ignores.
 
-So running a lesson never stands in the way of an update of the course, and a lesson can be begun
-again without touching any other. A copy that was worked on is never replaced unasked.
+The copies keep the learner's changes from conflicting with an update of the course, and each lesson
+can be restarted by itself. A copy that was worked on is replaced only on request.
 """
 
 import hashlib
@@ -36,24 +36,24 @@ KERNEL = {
 
 
 def known_lessons() -> list[str]:
-    """The numbers of the lessons in this copy of the course."""
+    """Return the numbers of the course's lessons."""
     return sorted(path.name[:2] for path in LESSONS.glob("[0-9][0-9]_*.ipynb"))
 
 
 def known_demos() -> list[str]:
-    """The demos in this copy of the course, for example `demo-time-travel`."""
+    """Return the names of the course's demos, for example `demo-time-travel`."""
     notebooks = (LESSONS / "demos").glob("*.ipynb")
     return sorted(f"demo-{path.stem}" for path in notebooks)
 
 
 def make_copies(lessons: Path = LESSONS, work: Path | None = None) -> list[str]:
-    """Have a copy of every lesson; one that nobody worked on follows the course's update.
+    """Copy every lesson without a copy, and update the copies that nobody worked on.
 
     Args:
-        work: folder of the copies; the one of the settings when not given.
+        work: folder of the copies; LAB_WORK by default.
 
     Returns:
-        The lessons whose newer version was not taken over, because their copy was worked on.
+        The lessons that have a newer version, but whose copy was worked on and therefore kept.
     """
     work = work or settings().work
     kept = []
@@ -67,11 +67,11 @@ def make_copies(lessons: Path = LESSONS, work: Path | None = None) -> list[str]:
 
 
 def was_worked_on(name: str, work: Path | None = None) -> bool:
-    """Tell whether a copy is there with other cells than were copied.
+    """True if there is a copy and its cells differ from those that were copied.
 
     Args:
-        name: path of the lesson below its folder, for example `04_first_hudi_table.ipynb`.
-        work: folder of the copies; the one of the settings when not given.
+        name: path below the folder of the lessons, for example `04_first_hudi_table.ipynb`.
+        work: folder of the copies; LAB_WORK by default.
     """
     work = work or settings().work
     copy = work / name
@@ -79,14 +79,14 @@ def was_worked_on(name: str, work: Path | None = None) -> bool:
 
 
 def renew(lesson: str, lessons: Path = LESSONS, work: Path | None = None) -> Path:
-    """Replace a lesson's copy by a fresh one; what was worked on is gone.
+    """Replace a lesson's copy with a fresh one; the learner's work in it is lost.
 
     Args:
         lesson: its number, two digits.
-        work: folder of the copies; the one of the settings when not given.
+        work: folder of the copies; LAB_WORK by default.
 
     Returns:
-        The fresh copy.
+        Path of the fresh copy.
 
     Raises:
         LabError: there is no such lesson.
@@ -95,17 +95,17 @@ def renew(lesson: str, lessons: Path = LESSONS, work: Path | None = None) -> Pat
 
 
 def take(name: str, lessons: Path = LESSONS, work: Path | None = None) -> Path:
-    """A fresh copy of a notebook; what was in its place is gone.
+    """Copy a notebook, overwriting an existing copy, and return the copy's path.
 
     Args:
         name: its path below the folder of the lessons, for example `demos/snapshot.ipynb`.
-        work: folder of the copies; the one of the settings when not given.
+        work: folder of the copies; LAB_WORK by default.
     """
     return _copy(lessons / name, name, work or settings().work)
 
 
 def name_of(lesson: str, lessons: Path = LESSONS) -> str:
-    """The file name of a lesson.
+    """Return the file name of a lesson.
 
     Args:
         lesson: its number, two digits.
@@ -148,7 +148,7 @@ def _note(work: Path, name: str, digest: str) -> None:
 
 
 def _digests(path: Path) -> set[str]:
-    """The digests of a notebook's cells and of the whole file, which earlier versions noted."""
+    """Digests of a notebook's cells and of the whole file; earlier versions stored the latter."""
     content = path.read_bytes()
     try:
         cells = json.dumps(json.loads(content)["cells"]).encode()

@@ -1,6 +1,6 @@
 """The exercises of one running notebook: check, hint, solution, reference answer, prediction.
 
-`Lab` delegates to this; it knows the lab only as what it hands to a check.
+`Lab` delegates to this module, which only passes the lab on to the checks.
 """
 
 from collections.abc import Sequence
@@ -19,23 +19,23 @@ from lab_env.platform.settings import settings
 
 
 class Watcher(Protocol):
-    """Is told of each check, such as a seat of a room."""
+    """Gets notified of each check, for example a seat of a lab room."""
 
     def checked(self, exercise: str, outcome: str, attempts: int, text: str) -> None:
-        """A check has judged an answer."""
+        """Called after a check has judged an answer."""
 
     def trouble(self, place: str) -> None:
-        """The lab itself failed."""
+        """Called when the lab itself failed."""
 
 
 class Exercises:
-    """The exercises as one notebook meets them.
+    """The exercises of one running notebook.
 
     Args:
-        lab: what the checks look at.
-        folder: of the lessons' own folders.
+        lab: passed to the checks.
+        folder: contains the folder of each lesson.
         checks: finds a lesson's checks by its number.
-        watcher: is told of each check.
+        watcher: notified of each check.
     """
 
     def __init__(
@@ -56,10 +56,7 @@ class Exercises:
 
         Args:
             exercise_id: for example `04.1`.
-            answer: the learner's answer; a stub (`...`) is not attempted.
-
-        Returns:
-            The outcome, to be shown.
+            answer: the learner's answer; a stub (`...`) does not count as an attempt.
 
         Raises:
             LabError: no such exercise; or, under LAB_STRICT, the exercise is not passed.
@@ -87,7 +84,7 @@ class Exercises:
         return outcome
 
     def hint(self, exercise_id: str) -> Card:
-        """The next hint of an exercise, the last one again at the end.
+        """Return an exercise's next hint, or the last one again if there is no other.
 
         Args:
             exercise_id: for example `04.1`.
@@ -102,7 +99,7 @@ class Exercises:
         return Card(title, text)
 
     def solution(self, exercise_id: str) -> Card:
-        """The worked code of an exercise, after an attempt; once it is passed, other ways, too.
+        """Return the solution after an attempt; once passed, the other right answers as well.
 
         Args:
             exercise_id: for example `04.1`.
@@ -119,11 +116,11 @@ class Exercises:
         return Card(f"Exercise {exercise_id}: {title}", code="\n\n\n# Or:\n".join(ways))
 
     def use_reference(self, exercise_id: str, namespace: dict) -> Card:
-        """Bring the reference answer into the notebook unless the exercise is solved in it.
+        """Run the reference answer, unless the exercise was solved in this notebook's run.
 
         Args:
             exercise_id: for example `04.1`.
-            namespace: the notebook's variables; the answer's names are set in it.
+            namespace: the notebook's variables; the answer is run in it.
         """
         exercise = registry.exercise(exercise_id, self.folder)
         exercise_id = exercise.id
@@ -142,13 +139,13 @@ class Exercises:
         choices: Sequence[str] | None = None,
         tolerance: float = 0,
     ) -> Card:
-        """Keep what the learner expects; `...` is no prediction.
+        """Record a prediction; `...` is no prediction.
 
         Args:
             prediction_id: for example `05.p1`.
             expected: the guess: one of the choices, or a number.
-            choices: what there is to choose from; None for a number.
-            tolerance: how far a number may be off and still count, in its own unit.
+            choices: the options; None for a number.
+            tolerance: how far off a number may be and still count as right, in its own unit.
         """
         title = f"Prediction {prediction_id}"
         offered = f" Choose one of: {', '.join(choices)}." if choices else ""
@@ -162,7 +159,7 @@ class Exercises:
         return Card(f"{title}: you expect {guess}")
 
     def record_actual(self, prediction_id: str, value: Any) -> Card:
-        """Keep what was measured, and set it beside the prediction.
+        """Record the measured value and compare it with the prediction.
 
         Args:
             prediction_id: for example `05.p1`.
@@ -175,18 +172,18 @@ class Exercises:
         return Card(f"Prediction {prediction_id}: {both}", tone=True if right else "warn")
 
     def progress(self) -> progress.CourseProgress:
-        """Progress over the whole course."""
+        """Return the progress through the whole course."""
         return progress.CourseProgress(registry.lessons(self.folder), progress.read())
 
     def judge(self, exercise_id: str, answer: Any) -> Outcome:
-        """The check's verdict on an answer; nothing is kept.
+        """Return the check's verdict on an answer without recording it.
 
         Args:
             exercise_id: for example `04.1`.
             answer: as for `check`.
 
         Raises:
-            LabError: no such exercise, or the lab itself is in trouble.
+            LabError: no such exercise, or the lab itself failed.
         """
         exercise = registry.exercise(exercise_id, self.folder)
         if unfilled(answer):
@@ -217,7 +214,7 @@ def _other_ways(exercise: registry.Exercise) -> str:
 
 
 def run_cell(code: str, name: str, namespace: dict) -> None:
-    """Run a cell's code in a notebook's variables, its magics too when a notebook is there."""
+    """Run a cell's code with a notebook's variables; magics work only inside IPython."""
     shell = namespace.get("get_ipython")
     if shell:
         code = shell().transform_cell(code)

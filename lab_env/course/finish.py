@@ -1,10 +1,10 @@
-"""The end of a lesson: what the card of its last passed exercise adds, and where to go on."""
+"""The end of a lesson: text and link that the card of its last passed exercise adds."""
 
 from lab_env.course.progress import CourseProgress
 
 
 def finish(exercise_id: str, course: CourseProgress) -> tuple[str, str]:
-    """A sentence and a link to the next lesson; both empty while one of this lesson is open."""
+    """Return a sentence and a link to the next lesson; both empty while an exercise is open."""
     lesson = course.lessons[exercise_id[:2]]
     if course.open_exercises(lesson):
         return "", ""

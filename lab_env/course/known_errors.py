@@ -1,8 +1,8 @@
-"""Known errors: what the troubleshooting page says of an exception, as a card.
+"""Explains known errors with cards from the troubleshooting page.
 
-The page is the one place for causes and fixes. A section whose error can be recognised has, below
-its heading, a comment with a regular expression of its text: `<!-- error: ... -->`. The card has
-the section's first paragraph.
+Causes and fixes are described only on that page. Below its heading, the section of a recognisable
+error has a comment with a regular expression for the exception's text: `<!-- error: ... -->`. The
+card shows the section's first paragraph.
 """
 
 import os
@@ -32,7 +32,7 @@ class KnownError:
 
     Args:
         heading: in Markdown.
-        pattern: a regular expression of the exception's text.
+        pattern: searched for in the exception's text.
         advice: the section's first paragraph: cause and fix in plain words, with `code`.
     """
 
@@ -42,14 +42,14 @@ class KnownError:
 
     @property
     def address(self) -> str:
-        """The section, as a link from the notebook's folder."""
+        """Link to the section, relative to the notebook's folder."""
         words = re.sub(r"[^\w\- ]", "", self.heading.lower())
         return f"{os.path.relpath(GUIDE)}#{words.replace(' ', '-')}"
 
 
 @cache
 def known_errors() -> tuple[KnownError, ...]:
-    """The sections of the page whose error can be recognised, in their order."""
+    """Return the sections of the page with an error's pattern, in page order."""
     return tuple(
         KnownError(
             section["heading"],
@@ -61,18 +61,18 @@ def known_errors() -> tuple[KnownError, ...]:
 
 
 def explain(error: BaseException) -> KnownError | None:
-    """The explanation of an exception, or of what caused it.
+    """Find the known error that explains an exception.
 
     Returns:
-        The first known error whose pattern is in the text of the exception, of a cause, or of the
-        Java exception behind it; None where nothing is known.
+        The first one whose pattern matches the text of the exception, of one of its causes, or of
+        the Java exception behind it; None if no pattern matches.
     """
     text = "\n".join(_texts(error))
     return next((known for known in known_errors() if known.pattern.search(text)), None)
 
 
 def _texts(error: BaseException | None) -> Iterator[str]:
-    """Name, message and module of an exception and its causes; PySpark keeps Java's apart."""
+    """Yield name, message and module of an exception and its causes, and any Java stack trace."""
     while error is not None:
         yield f"{type(error).__name__}: {error} (in {_module(error)})"
         yield str(getattr(error, "stackTrace", ""))
@@ -81,13 +81,13 @@ def _texts(error: BaseException | None) -> Iterator[str]:
 
 
 def _module(error: BaseException) -> str:
-    """The module that raised an exception; empty if it was not raised."""
+    """Name of the module that raised an exception; empty if it was not raised."""
     frames = list(walk_tb(error.__traceback__))
     return frames[-1][0].f_globals.get("__name__", "") if frames else ""
 
 
 def card_of(error: BaseException) -> str:
-    """A card for an error that has a plain cause, as HTML; empty for all others."""
+    """Return an HTML card for an error of the lab or Spark, or a known one; empty for others."""
     if isinstance(error, LabError):
         step = f"Next step: {error.next_step}" if error.next_step else ""
         return card(error.what, False, note=step, code=error.log.rstrip())
@@ -102,10 +102,10 @@ def card_of(error: BaseException) -> str:
 
 
 def explain_errors() -> None:
-    """From now on, show a card in place of such an error's traceback, where a notebook is there.
+    """From now on, show the cards of `card_of` instead of tracebacks, if this is a notebook.
 
-    `%tb` shows the traceback. Calling it again changes nothing; `LAB_ERROR_CARDS=false` switches
-    it off.
+    `%tb` shows the traceback. Further calls have no effect. `LAB_ERROR_CARDS=false` disables the
+    cards.
     """
     ipython = sys.modules.get("IPython")
     shell = ipython and ipython.get_ipython()
@@ -114,7 +114,7 @@ def explain_errors() -> None:
 
 
 def _show(shell, kind, error, trace, tb_offset=None) -> None:
-    """Show an error of a cell, as IPython's handler for exceptions."""
+    """Show a cell's error; IPython calls this as its exception handler."""
     html = card_of(error)
     if not html:
         shell.showtraceback((kind, error, trace), tb_offset=tb_offset, running_compiled_code=True)

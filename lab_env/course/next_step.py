@@ -1,4 +1,4 @@
-"""The next step that `lab` names without an argument: the one command that makes sense now."""
+"""The next step that `lab` prints without a subcommand: the one command that makes sense now."""
 
 import shutil
 import sys
@@ -20,12 +20,12 @@ def next_step(
     needs_setup: bool = False,
     jupyterlab: RunningJupyterLab | None = None,
 ) -> str:
-    """The next step, as a sentence: a command, or the page of the JupyterLab that runs.
+    """Return the next step as text: a command, or the page in the running JupyterLab.
 
     Args:
-        services: what `services.status()` found.
+        services: what `services.status()` returned.
         needs_setup: whether something that set-up fetches or builds is missing.
-        jupyterlab: the one that runs, if any.
+        jupyterlab: the running one, if any.
     """
     if needs_setup:
         return "make setup; something that it fetches or builds is missing"
@@ -46,6 +46,6 @@ def next_step(
 
 
 def typed(command: str) -> str:
-    """A command of the lab as it is typed here: with its folder, unless that is on PATH."""
+    """Return a `lab` command as one must type it: with its folder, unless that is on PATH."""
     own = Path(sys.executable).with_name("lab")
     return f"{'lab' if shutil.which('lab') == str(own) else '.venv/bin/lab'} {command}"

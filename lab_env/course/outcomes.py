@@ -1,6 +1,4 @@
-"""The results of a check, a hint or a solution: small objects, drawn as cards in
-JupyterLab and with the same words as plain text.
-"""
+"""Results of checks, hints and solutions: cards in JupyterLab, elsewhere the same text."""
 
 import json
 from dataclasses import dataclass
@@ -16,11 +14,11 @@ TONES = {"passed": True, "not yet": "warn", "not attempted": None, "error in you
 
 @dataclass(frozen=True, repr=False)
 class Card:
-    """Something said to the learner.
+    """A message to the learner.
 
     Args:
         title: the first line.
-        text: what there is to say; paragraphs are parted by an empty line.
+        text: paragraphs, separated by an empty line.
         tone: True green, False red, "warn" amber, None neutral.
         code: Python code to show.
     """
@@ -45,9 +43,9 @@ class Outcome:
     Args:
         exercise: its id.
         kind: passed, not yet, not attempted, or error in your code.
-        text: the reason, or what there is to note.
-        next_step: what to try, or where to go on after a lesson's last exercise.
-        link: the notebook to go on with.
+        text: the reason, or a note.
+        next_step: what to try, or after a lesson's last exercise, the next lesson.
+        link: the next lesson's notebook; empty otherwise.
     """
 
     exercise: str
@@ -76,7 +74,7 @@ class Outcome:
 
 
 def report(**facts: object) -> None:
-    """Append one JSON line to `LAB_OUTCOMES`, where CI reads it; nothing without that setting."""
+    """Append a JSON line to the file `LAB_OUTCOMES`, which CI reads; without it, do nothing."""
     path = settings().outcomes
     if path:
         with path.open("a", encoding="utf-8") as file:

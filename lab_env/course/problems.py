@@ -1,4 +1,4 @@
-"""A problem of a lesson: a file, a line, and one sentence that says how to fix it."""
+"""Problems in a lesson's source: a file, a line, and one sentence that says how to fix it."""
 
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,6 +1,6 @@
 """A learner's progress, kept in one small file: outcomes, hints taken, predictions.
 
-Notebooks may run side by side, so every change is made under a lock and in one step.
+Several notebooks may run at the same time, so every change is atomic and made under a lock.
 """
 
 import fcntl
@@ -18,13 +18,13 @@ from lab_env.platform.settings import settings
 
 
 def progress_file() -> Path:
-    """The file of progress: `LAB_PROGRESS`, else `progress.json` in LAB_HOME."""
+    """Path of the progress file: `LAB_PROGRESS`, or else `progress.json` in LAB_HOME."""
     chosen = settings()
     return (chosen.progress or chosen.home / "progress.json").expanduser().resolve()
 
 
 def read() -> dict:
-    """Read the file: `exercises` by id, and `predictions` by id.
+    """Return the stored progress: `exercises` by id and `predictions` by id.
 
     Raises:
         LabError: the file is damaged.
@@ -40,13 +40,13 @@ def read() -> dict:
 
 
 def change(edit: Callable[[dict], None]) -> dict:
-    """Change what is kept, in one step; other notebooks wait.
+    """Change the stored progress atomically; other notebooks wait.
 
     Args:
-        edit: changes the dictionary that `read` returns.
+        edit: changes the dictionary from `read` in place.
 
     Returns:
-        What is kept now.
+        The changed progress.
     """
     path = progress_file()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,11 +61,11 @@ def change(edit: Callable[[dict], None]) -> dict:
 
 
 def record_outcome(exercise_id: str, kind: str) -> int:
-    """Keep an attempt. What was passed once stays passed; an empty stub is no attempt.
+    """Record an attempt. A passed exercise stays passed; an empty stub is not an attempt.
 
     Args:
         exercise_id: for example `04.1`.
-        kind: of the outcome.
+        kind: the outcome's `kind`.
 
     Returns:
         The number of attempts so far; 0 for a stub.
@@ -84,13 +84,13 @@ def record_outcome(exercise_id: str, kind: str) -> int:
 
 
 def next_hint(exercise_id: str, available: int) -> int:
-    """Count a hint.
+    """Record that a hint is shown.
 
     Args:
         exercise_id: for example `04.1`.
 
     Returns:
-        The number of the hint to show, from 0; the last one again when there is no other.
+        Index of the hint to show, from 0; that of the last one again if there is no other.
     """
     number = 0
 
@@ -110,19 +110,19 @@ def attempted(exercise_id: str) -> bool:
 
 
 def passed(exercise_id: str) -> bool:
-    """True if the exercise was passed once."""
+    """True if the learner has passed the exercise, now or earlier."""
     return read()["exercises"].get(exercise_id, {}).get("outcome") == "passed"
 
 
 def keep_prediction(prediction_id: str, **values: object) -> dict:
-    """Keep what the learner expects, or what was measured.
+    """Record a prediction or the measured value.
 
     Args:
         prediction_id: for example `05.p1`.
         values: `expected` with its `tolerance`, or `actual`.
 
     Returns:
-        All that is kept of this prediction, as text.
+        Everything recorded for this prediction, as text.
     """
 
     def edit(kept: dict) -> None:
@@ -134,7 +134,7 @@ def keep_prediction(prediction_id: str, **values: object) -> dict:
 
 @dataclass(frozen=True, repr=False)
 class CourseProgress:
-    """Progress over the whole course: short in a terminal, a table in a notebook.
+    """Progress through the whole course: short in a terminal, a table in a notebook.
 
     Args:
         lessons: all lessons, by number.
@@ -145,7 +145,7 @@ class CourseProgress:
     kept: dict
 
     def total(self) -> str:
-        """One sentence: the exercises passed, and the predictions that were right."""
+        """Sum up the exercises passed and the predictions that were right, in words."""
         from lab_env.course.answers import agree  # imports pandas: half a second
 
         every = sum(len(lesson.exercises) for lesson in self.lessons.values())
@@ -163,22 +163,23 @@ class CourseProgress:
         )
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """For each lesson: its number, its title, how far the learner is."""
+        """Return number, title and progress of each lesson."""
         return [
             (number, lesson.title, self._state(lesson)) for number, lesson in self.lessons.items()
         ]
 
     def predictions(self) -> list[tuple[str, str, str]]:
-        """For each prediction: its id, what was expected, what was measured."""
+        """Return id, expected value and measured value of each prediction."""
         return [
             (name, entry.get("expected", "nothing"), entry.get("actual", "not seen yet"))
             for name, entry in sorted(self.kept["predictions"].items())
         ]
 
     def next_exercise(self) -> tuple[LessonEntry, str] | None:
-        """The lesson to go on with and its first open exercise; None when all are passed.
+        """Return the lesson to continue with and its first open exercise; None if all are passed.
 
-        That is the lesson of the newest attempt, or the next one after it that is not done.
+        It is the lesson of the newest attempt or the next unfinished one after it; if there is
+        none, the first unfinished lesson.
         """
         tried = self.kept["exercises"]
         newest = max(tried, key=lambda name: tried[name].get("at", ""), default="")[:2]
@@ -190,7 +191,7 @@ class CourseProgress:
         return None
 
     def open_exercises(self, lesson: LessonEntry) -> list[str]:
-        """The exercises of a lesson that are not passed."""
+        """Return the ids of a lesson's exercises that are not passed."""
         return [e.id for e in lesson.exercises if self._outcome(e.id) != "passed"]
 
     def _outcome(self, exercise_id: str) -> str:

@@ -1,4 +1,4 @@
-"""Proof cells: they hold the lessons' text to what a run measured, and never stop a learner.
+"""Proof cells: they compare the lesson's text with the learner's run, and never stop a learner.
 
 CI reads each result from `LAB_OUTCOMES`; under `LAB_STRICT` a proof that fails also raises.
 """
@@ -24,10 +24,10 @@ WHY = (
 
 @contextmanager
 def proof(claim: str) -> Generator[None]:
-    """Run the assertions of a claim: one line if they hold, a card if they do not.
+    """Run the assertions of a claim: print a line if they hold, show a card if they do not.
 
     Args:
-        claim: one sentence that the assertions in the body establish.
+        claim: one sentence that the assertions in the body prove.
 
     Raises:
         Exception: what the body raised, only under `LAB_STRICT`.
@@ -49,7 +49,7 @@ def proof(claim: str) -> Generator[None]:
 
 
 def _difference(error: Exception) -> str:
-    """The failed assertion with the values of its sides, or else the error in one sentence."""
+    """Describe the failed assertion with the values of both sides, or any other error."""
     # The first frame is `proof`, the next one the cell.
     trace = error.__traceback__ and error.__traceback__.tb_next
     test = trace and _failed_test(trace)

@@ -26,7 +26,7 @@ class WrongAnswer:
 
     Args:
         code: what a learner might write instead of the answer.
-        expect: a part of the message that it must get.
+        expect: text that the check's message must contain.
     """
 
     code: str
@@ -39,14 +39,14 @@ class Exercise:
 
     Args:
         id: lesson and number, for example `04.1`.
-        title: the rest of its heading.
-        objective: the objective that names it.
-        answer: the expression that the notebook gives to `lab.check`.
-        solution: the worked code.
-        hints: to be shown one after another.
+        title: its heading, without the number.
+        objective: the lesson's objective that names it.
+        answer: the expression that the notebook passes to `lab.check`.
+        solution: the worked code, without the call of `lab.check`.
+        hints: in the order in which they are shown.
         wrong: plausible wrong answers.
         right: code of other right answers, in another style.
-        equivalent: mutants of the solution that mean the same, and why.
+        equivalent: mutants that behave like the solution, each with the reason.
     """
 
     id: str
@@ -70,9 +70,9 @@ class LessonEntry:
         title: as in its first heading.
         teach: minutes of reading and running.
         do: minutes of exercises.
-        needs: numbers of the lessons that should come before.
+        needs: numbers of the lessons to do first.
         services: names of the services it uses.
-        exercises: in their order.
+        exercises: in lesson order.
     """
 
     number: str
@@ -86,7 +86,7 @@ class LessonEntry:
 
 
 def lessons(folder: Path = LESSONS) -> dict[str, LessonEntry]:
-    """All lessons by number, in their order."""
+    """Return all lessons by number, in order."""
     read = [_read(path, path.stat().st_mtime_ns) for path in sources(folder)]
     return {entry.number: entry for entry in read}
 
@@ -97,13 +97,13 @@ def _read(path: Path, modified: int) -> LessonEntry:
 
 
 def exercise(exercise_id: str, folder: Path = LESSONS) -> Exercise:
-    """The exercise with that id.
+    """Return the exercise with this id.
 
     Args:
-        exercise_id: for example `04.1`.
+        exercise_id: for example `04.1`; `4.1` is accepted too.
 
     Raises:
-        LabError: there is none; the text names the nearest ids.
+        LabError: there is no such exercise; the next step lists similar ids.
     """
     known = {item.id: item for entry in lessons(folder).values() for item in entry.exercises}
     exercise_id = str(exercise_id).strip()
@@ -120,7 +120,7 @@ def exercise(exercise_id: str, folder: Path = LESSONS) -> Exercise:
 
 
 def _entry(lesson: Lesson) -> LessonEntry:
-    """A lesson that keeps the template, as data."""
+    """Convert a lesson that follows the template."""
     front = lesson.front
     return LessonEntry(
         number=lesson.number,
@@ -161,5 +161,5 @@ def _exercise(lesson: Lesson, cell: Cell) -> Exercise:
 
 
 def _hint(text: str) -> str:
-    """Lines joined to paragraphs."""
+    """Join the lines of each paragraph."""
     return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))

@@ -1,4 +1,4 @@
-"""The places of a lesson that `lab goto` enters, and the cells that have to run before them.
+"""Sections and exercises that `lab goto` can enter, and the cells to run before them.
 
 `06b` is the second section of lesson 06, the second heading between Start and Key points; `06.2` is
 exercise 06.2.
@@ -36,7 +36,7 @@ class Section:
         name: for example `06b`, or `06.2` of an exercise.
         title: its heading.
         exercises: the ids of its exercises.
-        cell: index in the notebook of the cell with its heading.
+        cell: index of the notebook cell with its heading.
     """
 
     name: str
@@ -51,16 +51,16 @@ class Section:
 
     @property
     def fragment(self) -> str:
-        """The end of a page's address that opens it at the heading."""
+        """URL fragment that opens the notebook's page at the heading."""
         return f"#heading={quote(self.title.replace(' ', '-'))}"
 
     def cells_above(self, notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
-        """The code cells that make the state in which the section begins.
+        """Return the code cells to run before the section, without the proofs.
 
-        Proofs are left out: they change nothing, and no other cell uses their names.
+        Proofs change nothing, and no other cell uses their names.
 
         Args:
-            notebook: the learner's notebook of the lesson, as the course has it.
+            notebook: the lesson's learner notebook as shipped.
         """
         above = notebook.cells[: self.cell]
         return [cell for cell in above if cell.cell_type == "code" and not is_proof(cell)]
@@ -72,7 +72,7 @@ def is_proof(cell: nbformat.NotebookNode) -> bool:
 
 
 def notebook_of(lesson: str, lessons: Path = LESSONS) -> nbformat.NotebookNode:
-    """The learner's notebook of a lesson, as the course has it.
+    """Read a lesson's learner notebook as shipped.
 
     Raises:
         LabError: there is no such lesson.
@@ -81,7 +81,7 @@ def notebook_of(lesson: str, lessons: Path = LESSONS) -> nbformat.NotebookNode:
 
 
 def sections(lesson: str, lessons: Path = LESSONS) -> list[Section]:
-    """The sections of a lesson, in order.
+    """Return the sections of a lesson, in order.
 
     Args:
         lesson: two digits.
@@ -100,13 +100,13 @@ def sections(lesson: str, lessons: Path = LESSONS) -> list[Section]:
 
 
 def section(name: str, lessons: Path = LESSONS) -> Section:
-    """A section or an exercise by its name.
+    """Return a section or an exercise by its name.
 
     Args:
         name: for example `06b`, or `06.2` for exercise 06.2.
 
     Raises:
-        LabError: there is no such lesson or place; the next step lists the lesson's own.
+        LabError: there is no such lesson, section or exercise; the next step lists what exists.
     """
     lesson = name[:2]
     known = sections(lesson, lessons)
@@ -126,7 +126,7 @@ def section(name: str, lessons: Path = LESSONS) -> Section:
 
 
 def recorded_seconds(path: Path = RECORDED) -> dict[str, float]:
-    """The measured seconds to enter a section, by its name; those that were measured."""
+    """Return the measured seconds to enter a section, by section name; some may be missing."""
     if not path.exists():
         return {}
     measured = json.loads(path.read_text(encoding="utf-8"))
@@ -134,12 +134,12 @@ def recorded_seconds(path: Path = RECORDED) -> dict[str, float]:
 
 
 def _texts(lesson: str, lessons: Path) -> dict[int, str]:
-    """The texts of a lesson's notebook, by the index of their cell."""
+    """Markdown of a lesson's notebook, by cell index."""
     cells = notebook_of(lesson, lessons).cells
     return {n: cell.source for n, cell in enumerate(cells) if cell.cell_type == "markdown"}
 
 
 def _exercises(texts: dict[int, str], first: int, end: int) -> tuple[str, ...]:
-    """The exercises with a heading between two cells."""
+    """Ids of the exercises with a heading in the cells from `first` up to, but excluding, `end`."""
     between = (text for n, text in texts.items() if first <= n < end)
     return tuple(found[1] for text in between for found in _EXERCISE.findall(text))

@@ -1,4 +1,4 @@
-"""Reads a lesson's source: its front matter and its cells, each with the line it begins on."""
+"""Reads a lesson's source: its front matter and its cells with their line numbers."""
 
 import ast
 import hashlib
@@ -48,52 +48,52 @@ class Cell:
 
     @property
     def instructor(self) -> bool:
-        """True if only the worked notebook has it."""
+        """True if only the worked notebook contains the cell."""
         return "instructor" in self.options.get("tags", [])
 
     @property
     def exercise(self) -> str:
-        """The exercise whose answer it holds, if any."""
+        """Id of the exercise whose answer the cell holds; empty for other cells."""
         return self.options.get("exercise", "")
 
     @property
     def hint(self) -> str:
-        """The exercise that it is a hint for, if any."""
+        """Id of the exercise that the cell is a hint for; empty for other cells."""
         return self.options.get("hint", "")
 
     @property
     def wrong(self) -> str:
-        """The exercise that it answers wrongly, if any."""
+        """Id of the exercise that the cell answers wrongly; empty for other cells."""
         return self.options.get("wrong", "")
 
     @property
     def right(self) -> str:
-        """The exercise that it answers rightly, in another style than the solution, if any."""
+        """Id of the exercise that the cell answers in another right way; empty for other cells."""
         return self.options.get("right", "")
 
     @property
     def equivalent(self) -> str:
-        """The exercise whose mutants it declares to mean the same as the solution, if any."""
+        """Id of the exercise whose equivalent mutants the cell lists; empty for other cells."""
         return self.options.get("equivalent", "")
 
     @property
     def proof(self) -> str:
-        """The claim that its assertions establish, if any."""
+        """The claim that the cell's assertions prove; empty for other cells."""
         return self.options.get("proof", "")
 
     @property
     def teaches_assert(self) -> bool:
-        """True if its assertions stay in sight because asserting is what it teaches."""
+        """True if the assertions stay visible because the cell teaches how to assert."""
         return TEACHES_ASSERT in self.options.get("tags", [])
 
     @property
     def shown(self) -> bool:
-        """True if the notebooks have it."""
+        """True if a notebook contains the cell; hints and other answers are in none."""
         return not (self.hint or self.right or self.wrong or self.equivalent)
 
     @cached_property
     def versions(self) -> Versions:
-        """Its worked and its stub version; a proof is wrapped in `with lab.proof(claim):`."""
+        """The worked and the stub version; a proof is wrapped in `with lab.proof(claim):`."""
         if self.proof:
             claim = json.dumps(self.proof, ensure_ascii=False)
             line = f"with lab.proof({claim}):"
@@ -104,13 +104,13 @@ class Cell:
 
     @property
     def first_line(self) -> int:
-        """The source line on which its text begins."""
+        """Line of the source on which the cell's text begins."""
         return self.line + 1
 
     def base_id(self) -> str:
-        """Its id before duplicates get a number: made of its name, its heading or its content.
+        """Return the cell's id before duplicates are numbered: from its name, heading or content.
 
-        So a cell keeps its id when another cell is inserted before it.
+        Such an id stays the same when another cell is inserted before this one.
         """
         if name := self.options.get("name") or (self.exercise and f"exercise-{self.exercise}"):
             return _slug(name)
@@ -130,16 +130,16 @@ class Lesson:
 
     @property
     def name(self) -> str:
-        """For example `04_first_hudi_table`."""
+        """The file's name without its ending, for example `04_first_hudi_table`."""
         return self.path.stem
 
     @property
     def number(self) -> str:
-        """Two digits."""
+        """The lesson's number, two digits."""
         return self.name[:2]
 
     def cell_ids(self) -> list[str]:
-        """A unique id for each cell, in order."""
+        """Return a unique id for each cell, in order."""
         seen: dict[str, int] = {}
         ids = []
         for cell in self.cells:
@@ -149,14 +149,14 @@ class Lesson:
         return ids
 
     def second_level(self) -> Iterator[tuple[str, int, Cell]]:
-        """Every `##` heading that learners see: its text, its line, its cell."""
+        """Yield the text, line and cell of every `##` heading that learners see."""
         for cell in self.cells:
             if cell.kind == "markdown" and cell.shown and not cell.instructor:
                 for match in _HEADING.finditer(cell.text):
                     yield match[1], cell.first_line + cell.text[: match.start()].count("\n"), cell
 
     def objectives(self) -> Iterator[tuple[str, int, tuple[str, ...]]]:
-        """Every objective on one line, the line of the source, and the ids that it names."""
+        """Yield each objective: its text on one line, its source line, the exercises it names."""
         for name, line, cell in self.second_level():
             if name != "Objectives":
                 continue
@@ -168,7 +168,7 @@ class Lesson:
                 yield " ".join(text.removeprefix("- ").split()), at, named
 
     def exercise_titles(self) -> dict[str, str]:
-        """The titles of the exercises' headings, by id."""
+        """Return the titles of the exercises, by id."""
         return {
             match["id"]: match["title"]
             for cell in self.cells
@@ -177,17 +177,17 @@ class Lesson:
         }
 
     def problem(self, line: int, what: str) -> Problem:
-        """A problem at a line of this source."""
+        """Return a problem at a line of this source."""
         return Problem(self.path, line, what)
 
 
 def sources(folder: Path = LESSONS) -> list[Path]:
-    """The sources of all lessons, in order."""
+    """Return the paths of all lessons' sources, in order."""
     return sorted(folder.glob("l[0-9][0-9]/[0-9][0-9]_*.py"))
 
 
 def read_lesson(path: Path) -> Lesson:
-    """Read a source; whether it keeps the template is not checked here.
+    """Read a source, without checking it against the template.
 
     Raises:
         LabError: the front matter, a cell's options or an answer marker is invalid.
@@ -206,7 +206,7 @@ def read_lesson(path: Path) -> Lesson:
 
 
 def _cell(lines: list[str], line: int) -> Cell:
-    """A cell of the percent format that Jupytext and editors read, without its other options."""
+    """Parse a cell of the percent format; other text after `# %%` becomes an unknown option."""
     head = _CELL.match(lines[0])
     assert head
     given = head["options"] or ""
@@ -221,7 +221,7 @@ def _cell(lines: list[str], line: int) -> Cell:
 
 
 def _front_matter(path: Path, lines: list[str]) -> tuple[dict, int]:
-    """The YAML between the two `# ---` lines, and its length in lines."""
+    """Parse the YAML between the two `# ---` lines; return it with its number of lines."""
     marks = [n for n, line in enumerate(lines) if line == "# ---"][:2]
     if len(marks) < 2 or marks[0] != 0:
         refuse([Problem(path, 1, "The front matter is missing: YAML between two lines '# ---'.")])
@@ -255,7 +255,7 @@ def _unreadable(lesson: Lesson, cell: Cell) -> list[Problem]:
 
 
 def check_call(code: str) -> tuple[str, str] | None:
-    """The exercise id and the answer's expression of the `lab.check` call in a cell, if any."""
+    """Return exercise id and answer expression of a cell's `lab.check` call; None without one."""
     for node in ast.walk(ast.parse(code)):
         match node:
             case ast.Call(ast.Attribute(attr="check"), [ast.Constant(str(exercise)), answer]):
@@ -264,7 +264,7 @@ def check_call(code: str) -> tuple[str, str] | None:
 
 
 def without_check(code: str) -> str:
-    """A cell's code without its call of `lab.check`: the solution to show and to run."""
+    """Remove the call of `lab.check` from a cell's code; the rest is the solution."""
     lines = code.splitlines()
     for node in reversed(ast.parse(code).body):  # so that the line numbers still hold
         if check_call(ast.get_source_segment(code, node) or ""):

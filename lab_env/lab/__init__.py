@@ -1,1 +1,1 @@
-"""The notebook's `lab`, its faults, and its view of Prometheus."""
+"""The notebook's `lab`, the faults that it can cause, and the monitoring of its pipelines."""

@@ -1,6 +1,7 @@
 """`Lab`: one lesson's handle, the only name that a notebook imports. It only delegates.
 
-What the course teaches (reads, writes, streams, SQL) is in the notebook, in Spark's own API.
+The code that the course teaches (reads, writes, streams, SQL) is in the notebook and uses Spark's
+own API.
 """
 
 import re
@@ -54,9 +55,10 @@ OTHER_NAMESPACES = ("tour", "bench", "campaign", "lab")
 
 
 def namespace_of(lesson: str) -> str:
-    """The namespace of a lesson: its folder of the bucket and the first part of each topic's name.
+    """Return a lesson's namespace: its folder in the bucket and the first part of its topic names.
 
-    With LAB_NAMESPACE it begins with that, so that several learners can share a store.
+    If LAB_NAMESPACE is set, the namespace begins with it, so that several learners can share a
+    store.
 
     Args:
         lesson: two digits (`05` has the namespace `lesson-05`), or a name that is its own
@@ -73,7 +75,7 @@ def namespace_of(lesson: str) -> str:
 
 
 def check_lesson(lesson: str) -> None:
-    """Refuse a name that is not a lesson or demo of this copy of the course.
+    """Refuse a name that is not a lesson or demo of this version of the course.
 
     Raises:
         LabError: there is no such lesson; the next step lists those that exist.
@@ -86,7 +88,7 @@ def check_lesson(lesson: str) -> None:
 
 
 def _begin(lesson: str, needs: tuple[str, ...]) -> None:
-    """Bring up what a lesson needs, and tell the room, if this seat joined one."""
+    """Start the services that a lesson needs, and report to the room if this seat joined one."""
     check_lesson(lesson)
     adapt()
     with SEAT.entering(lesson):
@@ -99,8 +101,8 @@ class Lab:
 
     Args:
         lesson: two digits, for example `05`, or a name such as `tour`.
-        endpoints: where the services are.
-        needs: services that the lesson needs beside the default ones.
+        endpoints: addresses of the services.
+        needs: services that the lesson needs in addition to the default ones.
     """
 
     def __init__(self, lesson: str, endpoints: Endpoints, needs: tuple[str, ...] = ()):
@@ -114,16 +116,16 @@ class Lab:
 
     @classmethod
     def start(cls, lesson: str, *needs: str, optional: str = "") -> "Lab":
-        """Start a lesson: bring the services up and clear the lesson's own tables and topics.
+        """Start a lesson: bring up the services and clear the lesson's own tables and topics.
 
         Args:
             lesson: two digits, or a demo's name such as `demo-snapshot`.
-            needs: services beside the default ones.
+            needs: services in addition to the default ones.
             optional: a service that the lesson can do without. It starts in the background;
                 `wait_for` waits for it.
 
         Returns:
-            The handle, which displays what runs where.
+            The handle; a notebook displays it as a list of the running services.
         """
         _begin(lesson, needs)
         if optional:
@@ -135,7 +137,7 @@ class Lab:
 
     @classmethod
     def resume(cls, lesson: str, *needs: str) -> "Lab":
-        """Continue a lesson: like `start`, but nothing is cleared."""
+        """Continue a lesson: like `start`, but without clearing anything."""
         _begin(lesson, needs)
         return cls(lesson, services.endpoints(), needs)
 
@@ -148,11 +150,11 @@ class Lab:
         return self.start_spark({})
 
     def start_spark(self, properties: dict[str, str]):
-        """The session of `spark`, started with further Spark properties.
+        """Return the session of `spark`, started with additional Spark properties.
 
         Args:
-            properties: for example `spark.metrics.namespace`; they win. A session that runs already
-                is returned as it is.
+            properties: for example `spark.metrics.namespace`; they override the lab's. A session
+                that is already running is returned as it is.
         """
         if self._session is None or self._session.sparkContext._jsc is None:  # or was stopped
             java_options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
@@ -180,7 +182,7 @@ class Lab:
         return f"s3a://{self.endpoints.bucket}/{self.namespace}"
 
     def path(self, name: str) -> str:
-        """The path of a table of this lesson, such as `s3a://lakehouse/lesson-05/orders_cow`."""
+        """Return the path of this lesson's table, such as `s3a://lakehouse/lesson-05/orders_cow`."""
         return f"{self.base}/{name}"
 
     @property
@@ -189,35 +191,35 @@ class Lab:
         return services.database_of(self.namespace)
 
     def known_partitions(self, table: str) -> list[str]:
-        """The partitions that the metastore has registered for a table of this lesson."""
+        """Return the partitions registered in the metastore for a table of this lesson."""
         return services.Metastore().partitions(self.database, table)
 
     def scratch(self, name: str) -> str:
-        """A path for a throwaway table, new at each call; `start` clears it."""
+        """Return a path for a throwaway table, different at each call; `start` clears it."""
         return f"{self.base}/scratch/{name}-{secrets.token_hex(3)}"
 
     def topic(self, name: str) -> str:
-        """The full name of a Kafka topic of this lesson, for example `lesson-05.orders`."""
+        """Return the full name of this lesson's Kafka topic, for example `lesson-05.orders`."""
         return f"{self.namespace}.{name}"
 
     def stream(self, name: str) -> str:
-        """The full name of a Kinesis stream of this lesson, for example `lesson-02.orders`."""
+        """Return the full name of this lesson's Kinesis stream, for example `lesson-02.orders`."""
         return f"{self.namespace}.{name}"
 
     def connector(self, name: str) -> str:
-        """The full name of a connector of this lesson, for example `lesson-15.orders`."""
+        """Return the full name of this lesson's connector, for example `lesson-15.orders`."""
         return f"{self.namespace}.{name}"
 
     def postgres(self) -> str:
-        """libpq's arguments to connect to this lesson's own database in PostgreSQL.
+        """Return libpq's arguments to connect to this lesson's own database in PostgreSQL.
 
         The database, for example `lesson_15`, is created if it is missing; `start` drops it. The
-        text holds the password, so do not print it.
+        text contains the password, so do not print it.
         """
         return services.Postgres().database(self.namespace)
 
     def zookeeper(self):
-        """A connected kazoo client of ZooKeeper; use it in a `with` block.
+        """Return a connected kazoo client of ZooKeeper; use it in a `with` block.
 
         The lesson's locks belong below its own node, `/lesson-18`, or where the pipeline's options
         put them, `/lakehouse/lesson-18`; `start` deletes both.
@@ -232,11 +234,11 @@ class Lab:
         return path
 
     def address(self, service: str) -> str:
-        """The address of a running service, for example `kinesis`, as its clients need it."""
+        """Return a running service's address for its clients, for example of `kinesis`."""
         return services.service(service).address()
 
     def wait_for(self, service: str) -> bool:
-        """Wait until the optional service is ready; False if it was left out."""
+        """Wait until the optional service is ready; return False if it was not started."""
         if not services.service(service).running():
             return False
         services.up([service], progress=lambda line: None)
@@ -244,11 +246,11 @@ class Lab:
         return True
 
     def paused(self, service: str):
-        """Freeze a service while the body of the `with` runs: it answers nothing."""
+        """Freeze a service while the body of the `with` runs: it does not answer."""
         return paused(service)
 
     def load(self, topic: str | None = None, source: str = "kafka", **options) -> Load:
-        """Live load on a topic; use it as a context manager or call its `run()`.
+        """Return a live load on a topic; use it as a context manager or call its `run()`.
 
         Args:
             topic: full topic name; by default this lesson's `orders`.
@@ -272,25 +274,26 @@ class Lab:
         return replay(self.endpoints.broker(source), topic, ledger_directory(topic), **options)
 
     def ledger(self, topic: str | None = None) -> Ledger:
-        """The ledger of the events that the broker acknowledged on a topic."""
+        """Return the ledger of the events that the broker acknowledged on a topic."""
         services.require_reachable(self.endpoints)
         return Ledger(ledger_directory(topic or self.topic("orders")))
 
     def writer(self, name: str = "pipeline") -> Writer:
-        """The handle of a streaming writer of this lesson."""
+        """Return the handle of a streaming writer of this lesson."""
         return Writer(f"writer-{self.namespace}-{name}")
 
     def watch(self, name: str, topic: str, checkpoint: str, table: str = "") -> None:
-        """Let the exporter measure a streaming query of this notebook; writers it finds itself.
+        """Make the exporter measure a streaming query of this notebook; it finds writers by itself.
 
         Args:
             name: the label `pipeline` of its metrics, for example `orders`.
             topic: full name of the topic that it reads.
             checkpoint: its `checkpointLocation`.
-            table: path of the Hudi table that it writes, if it is one.
+            table: path of the Hudi table that it writes; empty without one.
 
         Raises:
-            LabError: the name is no label.
+            LabError: the name contains other characters than letters, digits and `_.-`, or is
+                longer than 60 characters.
         """
         if not re.fullmatch(r"[A-Za-z0-9_.-]{1,60}", name):
             next_step = "use letters, digits, dots, hyphens and underscores, for example orders."
@@ -299,11 +302,11 @@ class Lab:
         watched.watch(self.folder, pipeline)
 
     def unwatch(self, name: str) -> bool:
-        """No longer measure a query that `watch` named; False if there is none of this name."""
+        """Stop measuring a query of `watch`; return False if none has this name."""
         return watched.unwatch(self.folder, name)
 
     def pipeline_metrics(self) -> pd.DataFrame:
-        """The exporter's measurements now: metric, its labels, value; needs no Prometheus."""
+        """Return the exporter's current values: metric, labels, value; needs no Prometheus."""
         return metrics_client.scraped(f"{self.address('exporter')}/metrics")
 
     @property
@@ -312,23 +315,23 @@ class Lab:
         return PrometheusHandle(services.Prometheus(), self.namespace, services.run_promtool)
 
     def files(self, path: str) -> list[store.StoredObject]:
-        """Every object below a path of the object store, listed without Spark."""
+        """Return every object below a path of the object store, listed without Spark."""
         services.require_store(self.endpoints)
         return list(store.list_objects(self.endpoints, store.key_of(path) + "/"))
 
     def xray(self, path: str, since: XRay | None = None, check: bool = False) -> XRay:
-        """A Hudi table's timeline and files; with an earlier snapshot, new files are marked.
+        """Return a Hudi table's timeline and files; with an earlier snapshot, new files are marked.
 
-        With `check`, damaged files are, too. Its `commit()` has what a write recorded: operation,
-        records, bytes, files, schema, batch.
+        With `check`, damaged files are marked too. `commit()` of the result returns a write's
+        metadata: operation, records, bytes, files, schema, batch.
         """
         services.require_store(self.endpoints)
         return xray(self.endpoints, path, since, check)
 
     def damaged_files(self, path: str) -> list[Damage]:
-        """The files of a Hudi table that were damaged after they were written; empty if intact.
+        """Return a Hudi table's files that were damaged after they were written; empty if intact.
 
-        A reader may skip a damaged log without an error. Ask while no writer runs.
+        A reader may skip a damaged log without an error. Call this while no writer runs.
         """
         return damaged_files(StoredTable(self.endpoints, path))
 
@@ -338,23 +341,23 @@ class Lab:
         return self.exercises.check(exercise_id, answer)
 
     def hint(self, exercise_id: str) -> Card:
-        """The next hint of an exercise."""
+        """Return the next hint of an exercise."""
         return self.exercises.hint(exercise_id)
 
     def solution(self, exercise_id: str) -> Card:
-        """The worked code of an exercise, once you have tried it."""
+        """Return the solution of an exercise, once you have tried it."""
         return self.exercises.solution(exercise_id)
 
     def use_reference(self, exercise_id: str) -> Card:
-        """Set the reference answer's names in the notebook unless the exercise is solved in it."""
+        """Run the reference answer in the notebook, unless you have solved the exercise there."""
         return self.exercises.use_reference(exercise_id, vars(sys.modules["__main__"]))
 
     def predict(self, prediction_id: str, expected, choices=None, tolerance: float = 0) -> Card:
-        """Keep what you expect, before the run shows it: a choice, or a number."""
+        """Record your prediction, a choice or a number, before the run shows the result."""
         return self.exercises.predict(prediction_id, expected, choices, tolerance)
 
     def record_actual(self, prediction_id: str, value) -> None:
-        """Show what was measured beside what you expected, wherever in a cell this stands."""
+        """Show the measured value next to your prediction, also from the middle of a cell."""
         from IPython.display import display  # only notebooks show it
 
         display(self.exercises.record_actual(prediction_id, value))
@@ -364,17 +367,17 @@ class Lab:
         return proof(claim)
 
     def progress(self) -> CourseProgress:
-        """Your progress through the whole course."""
+        """Return your progress through the whole course."""
         return self.exercises.progress()
 
     def architecture(self):
-        """A drawing of the course's pipeline."""
+        """Return a drawing of the course's pipeline."""
         from IPython.display import HTML  # only notebooks show it
 
         return HTML(ARCHITECTURE.read_text("utf-8"))
 
     def links(self) -> dict[str, str]:
-        """The lab's web pages: name and URL, for a browser."""
+        """Return the lab's web pages, by name, with URLs for a browser."""
         pages = services.links()
         if self._session is not None and self._session.sparkContext.uiWebUrl:
             # "/" would redirect to the address that this machine has, which a browser may not.
@@ -409,13 +412,13 @@ class Lab:
 def reset_lesson(lesson: str) -> dict[str, int]:
     """Remove a lesson's writers, tables, checkpoints, topics, ledgers and files, and nothing else.
 
-    What its notebook has started as programs of their own is killed, so that none of it writes on.
+    Programs that its notebook has started are killed, so that none of them keeps writing.
 
     Args:
         lesson: two digits, or a name such as `tour`.
 
     Returns:
-        What was removed and how many, for example `{"objects": 214, "topics": 2}`.
+        Number of removed objects, topics and so on, for example `{"objects": 214, "topics": 2}`.
 
     Raises:
         LabError: there is no such lesson, or the services are not running.
@@ -443,7 +446,7 @@ def _remove_writers(prefix: str) -> int:
 
 
 def summarize(cleared: dict[str, int]) -> str:
-    """The result of `reset_lesson` as part of a sentence; empty if nothing was removed."""
+    """Format the result of `reset_lesson` for a sentence; empty if nothing was removed."""
     return ", ".join(
         f"{count:,} {what if count > 1 else what.removesuffix('s')}"
         for what, count in cleared.items()

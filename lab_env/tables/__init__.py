@@ -1,1 +1,1 @@
-"""Hudi tables from outside: read without Spark, drawn, and what a query read of them."""
+"""Hudi tables seen from outside: read without Spark, drawn, and measured while queries run."""

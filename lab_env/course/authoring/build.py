@@ -1,7 +1,7 @@
 """Builds the two notebooks of each lesson and demo.
 
-The same source gives the same bytes: `build` writes the files, and `drift` compares the committed
-ones with a fresh build.
+The same source always gives the same bytes. `build` writes the files, and `drift` compares the
+committed files with a fresh build.
 """
 
 from dataclasses import dataclass
@@ -63,7 +63,7 @@ class Tree:
         return self.root / "build" / "site"
 
     def generated(self) -> set[Path]:
-        """Every file on disk that should come from a source."""
+        """Return the existing files that `build` is responsible for."""
         return {
             *self.learner.glob("*.ipynb"),
             *self.worked.glob("*.ipynb"),
@@ -76,7 +76,7 @@ COURSE = Tree()
 
 
 def make(tree: Tree = Tree()) -> dict[Path, str]:
-    """The text of every generated file, by its path; nothing is written.
+    """Return the text of every generated file by path, without writing it.
 
     Raises:
         LabError: a lesson violates the template; it lists every problem with file and line.
@@ -117,7 +117,7 @@ def build(tree: Tree = Tree()) -> list[Path]:
 
 
 def drift(tree: Tree = Tree()) -> list[str]:
-    """One sentence per file that is missing, stray or not the same as a fresh build.
+    """Return a sentence for each file that is missing, stray or different from a fresh build.
 
     Raises:
         LabError: a lesson violates the template.
@@ -141,10 +141,10 @@ def drift(tree: Tree = Tree()) -> list[str]:
 
 
 def notebook(lesson: Lesson, worked: bool) -> str:
-    """The JSON of a lesson's or demo's notebook, without outputs.
+    """Return the JSON of a lesson's or demo's notebook, without outputs.
 
     Args:
-        lesson: a lesson or a demo; the cells of a demo also say how they appear in the slides.
+        lesson: a lesson or a demo; the cells of a demo also get their slide type.
         worked: whether to make the worked notebook, with the instructor's cells.
     """
     slides = lesson.path.parent.name == DEMOS

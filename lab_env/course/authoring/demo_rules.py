@@ -1,7 +1,7 @@
 """The rules of a demo: five minutes, one question, one decisive cell and its proof.
 
 A demo's source is in `lab_env/lessons/demos/`. The clean notebook is for the projector; the worked
-one also has the speaker's notes. Both carry the metadata from which Jupyter makes slides.
+one also has the speaker's notes. Both contain the metadata from which Jupyter makes slides.
 """
 
 import re
@@ -17,18 +17,18 @@ HEADINGS = ["Prepare", "The question", "The decisive moment", "The twist", "In o
 
 
 def demo_sources(folder: Path) -> list[Path]:
-    """The sources of all demos below the folder of the lessons."""
+    """Return the sources of all demos below the folder of the lessons."""
     return sorted((folder / FOLDER).glob("*.py"))
 
 
 def problems_of_demo(demo: Lesson) -> list[Problem]:
-    """Every violation of the rules in a demo."""
+    """Return every violation of the rules in a demo."""
     rules = (_front, _cells, _decisive, _notes, problems_of_proofs)
     return [problem for rule in rules for problem in rule(demo)]
 
 
 def slide_type(cell: Cell) -> str:
-    """The type of a demo's cell in Jupyter's slideshow metadata; slides skip proofs."""
+    """Return the slide type of a demo's cell for Jupyter; slides skip proofs."""
     if cell.instructor:
         return "notes"
     if cell.proof:

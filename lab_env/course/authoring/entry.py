@@ -1,8 +1,8 @@
 """Enters every section of a lesson in a fresh kernel, and measures how long that takes.
 
-The cells above a section begin with those above the section before it, so one kernel passes the
-beginnings of all sections, in order. No proof runs before the last section; those of the last one
-must hold there. So what is left out to save time is not needed.
+The cells above a section include those above the section before it, so one kernel reaches all
+sections in order. `lab goto` skips the proofs to save time, and so does this. In the last section
+the proofs run and must hold: this shows that the sections do not need the skipped proofs.
 """
 
 import json
@@ -28,7 +28,7 @@ def enter_all(lesson: str) -> dict[str, float]:
         lesson: two digits.
 
     Returns:
-        Seconds from the start of the kernel until a section can begin, by its name.
+        Seconds from the start of the kernel until a section is ready, by section name.
 
     Raises:
         LabError: no such lesson, a cell fails, or a proof of the last section does not hold.
@@ -51,7 +51,7 @@ def enter_all(lesson: str) -> dict[str, float]:
 
 
 def record(lesson: str, seconds: dict[str, float], path: Path = RECORDED) -> None:
-    """Keep what was measured, in the place of the lesson's earlier run.
+    """Save the measured seconds, replacing the lesson's earlier ones.
 
     Args:
         lesson: two digits.

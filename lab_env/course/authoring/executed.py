@@ -1,4 +1,4 @@
-"""The notebooks as last executed: the tests keep them, the site shows them."""
+"""The notebooks as last executed: saved by the tests, shown on the site."""
 
 import json
 import os
@@ -12,16 +12,17 @@ from lab_env.platform.errors import LabError
 
 
 def shown(tree: Tree = COURSE) -> list[Path]:
-    """The notebooks that the site shows: the worked lessons, then the demos."""
+    """Return the notebooks that the site shows: the worked lessons, then the demos."""
     demos = tree.learner / "demos"
     return [*sorted(tree.worked.glob("*.ipynb")), *sorted(demos.glob("*.ipynb"))]
 
 
 def keep(executed: nbformat.NotebookNode, path: Path, tree: Tree = COURSE) -> None:
-    """Replace the kept run of a notebook, atomically, if the site shows that notebook.
+    """Save an executed notebook atomically, if the site shows this notebook.
 
     Raises:
-        LabError: a cell of any notebook shows one of the lab's secrets; nothing is kept.
+        LabError: a cell shows one of the lab's secrets, even if the site does not show the
+            notebook; nothing is saved.
     """
     for number, cell in enumerate(executed.cells, 1):
         found = secrets_in(json.dumps(cell, ensure_ascii=False))
@@ -40,7 +41,7 @@ def keep(executed: nbformat.NotebookNode, path: Path, tree: Tree = COURSE) -> No
 
 
 def shortfall(tree: Tree = COURSE) -> dict[str, str]:
-    """The reason why each missing or outdated notebook cannot be shown, by its path in the tree."""
+    """Return the missing and outdated notebooks by path, with the reason in words."""
     found = {}
     for path in shown(tree):
         name = path.relative_to(tree.root)

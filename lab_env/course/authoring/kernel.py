@@ -1,4 +1,4 @@
-"""A fresh kernel whose checks and proofs report, for commands that run a lesson's cells."""
+"""A fresh kernel that records the results of checks and proofs, for running a lesson's cells."""
 
 import json
 import os
@@ -17,11 +17,11 @@ CHECK = re.compile(r'lab\.check\(\s*"(\d\d\.\d+)"')  # in the source of a cell
 
 @contextmanager
 def observed_kernel(folder: Path) -> Generator[tuple[Any, list[dict]]]:
-    """Start a kernel with progress of its own, and shut it down at the end.
+    """Start a kernel with its own progress file, and shut it down at the end.
 
     Yields:
-        A connected, blocking client, and a list that holds what checks and proofs have reported
-        once the kernel has ended.
+        A connected, blocking client, and a list. When the kernel has ended, the list contains the
+        reports of checks and proofs.
     """
     facts: list[dict] = []
     with tempfile.TemporaryDirectory(prefix="lab-kernel-") as own:

@@ -12,7 +12,7 @@ MIN_LENGTH = 16
 
 
 def known_secrets() -> dict[str, str]:
-    """This lab's secrets by name: generated ones, and the keys of an external object store."""
+    """Return this lab's secrets by name: generated ones, and keys of an external object store."""
     home = settings().home
     tokens = {
         f"{program}_{kind}": values[kind]
@@ -30,7 +30,7 @@ def known_secrets() -> dict[str, str]:
 
 
 def secrets_in(text: str | bytes) -> list[str]:
-    """The names of the lab's secrets that a file's content contains; bytes are read as UTF-8."""
+    """Return the names of the lab's secrets in a file's content; bytes are read as UTF-8."""
     searched = text.encode() if isinstance(text, str) else text
     return [name for name, secret in known_secrets().items() if secret.encode() in searched]
 

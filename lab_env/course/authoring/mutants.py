@@ -1,7 +1,7 @@
-"""Makes the small mistakes of an answer: each mutant differs from the reference in one place.
+"""Makes mutants of an answer: each differs from the reference in one place.
 
-The operators were fixed before the first run. Python is changed as a syntax tree, SQL inside its
-strings with sqlglot; a string that no parser knows, such as a `CALL`, as text.
+The mutation operators were chosen before the first run. Python is changed in its syntax tree, SQL
+in strings with sqlglot, and a `CALL`, which sqlglot does not parse, as text.
 """
 
 import ast
@@ -22,8 +22,8 @@ class Mutant:
 
     Args:
         operator: the kind of change, a key of `OPERATORS`.
-        change: what became what, in one line; unique among the mutants of an answer.
-        code: the whole answer.
+        change: description in one line; unique among the mutants of an answer.
+        code: the whole answer with the change.
     """
 
     operator: str
@@ -86,10 +86,10 @@ ARGUMENT = re.compile(r",?\s*(\w+)\s*=>\s*('[^']*'|[\w.{}]+)")
 
 
 def mutants(code: str) -> list[Mutant]:
-    """Every answer that one operator makes of this one, each once.
+    """Return all mutants of an answer, without duplicates.
 
     Args:
-        code: of the answer, without the call of its check.
+        code: the answer, without the call of `lab.check`.
     """
     tree = ast.parse(code)
     known, changes = {ast.unparse(tree)}, set()
@@ -117,7 +117,7 @@ Path = tuple[tuple[str, int | None], ...]
 
 
 def _nodes(node: ast.AST, path: Path) -> Iterator[tuple[Path, ast.AST]]:
-    """All nodes that may be changed, each with the fields that lead to it."""
+    """Yield each node that may be changed, with its path from the root."""
     yield path, node
     if isinstance(node, ast.JoinedStr):  # changed as a whole
         for place, part in enumerate(node.values):
@@ -143,7 +143,7 @@ def _is_docstring(node: ast.AST, name: str, place: int) -> bool:
 
 
 def _replaced(tree: ast.Module, path: Path, new: ast.AST | None) -> ast.Module:
-    """A copy of the tree with another node at a place."""
+    """Copy the tree with the node at a path replaced, or removed if `new` is None."""
     copied = deepcopy(tree)
     parent: Any = copied
     for name, place in path[:-1]:
@@ -171,7 +171,7 @@ def _to(old: ast.AST | str, new: ast.AST | str) -> str:
 
 
 def _with(node, **fields):
-    """A copy of a node with other fields."""
+    """Copy a node with some fields changed."""
     changed = deepcopy(node)
     for name, value in fields.items():
         setattr(changed, name, value)
@@ -179,7 +179,7 @@ def _with(node, **fields):
 
 
 def call_left_out(node: ast.AST) -> Replacements:
-    """`rows.where(x).sort()` without `.where(x)`; `f(x)` becomes `x`."""
+    """Remove a call: `rows.where(x).sort()` becomes `rows.sort()`, and `f(x)` becomes `x`."""
     if not isinstance(node, ast.Call):
         return
     if isinstance(node.func, ast.Attribute):
@@ -193,7 +193,7 @@ def call_left_out(node: ast.AST) -> Replacements:
 
 
 def entry_left_out(node: ast.AST) -> Replacements:
-    """An argument, an element of a list, or an entry of a dictionary less."""
+    """Remove an argument, a list element, a dictionary entry, or a comprehension's condition."""
     if isinstance(node, ast.Call):
         for place, keyword in enumerate(node.keywords):
             rest = [k for n, k in enumerate(node.keywords) if n != place]
@@ -218,7 +218,7 @@ def entry_left_out(node: ast.AST) -> Replacements:
 
 
 def statement_dropped(node: ast.AST) -> Replacements:
-    """A statement less; of a loop also only its first turn, of a return its value."""
+    """Remove a statement or a returned value, or end a loop after its first iteration."""
     kept = ast.FunctionDef | ast.ClassDef | ast.Import | ast.ImportFrom | ast.Pass
     if isinstance(node, ast.Return):
         if node.value is not None and getattr(node.value, "value", ...) is not None:
@@ -230,7 +230,7 @@ def statement_dropped(node: ast.AST) -> Replacements:
 
 
 def comparison(node: ast.AST) -> Replacements:
-    """`<` for `<=`, `==` for `!=`, `in` for `not in`."""
+    """Replace a comparison: `<=` by `<`, `!=` by `==`, `not in` by `in`, and so on."""
     if isinstance(node, ast.Compare):
         for other in COMPARISONS.get(type(node.ops[0]), ()):
             changed = _with(node, ops=[other(), *node.ops[1:]])
@@ -238,7 +238,7 @@ def comparison(node: ast.AST) -> Replacements:
 
 
 def logic(node: ast.AST) -> Replacements:
-    """`and` for `or`, one side of them only, a condition without its `not`."""
+    """Swap `and` and `or`, keep only one side, remove a `not`, or always take one branch."""
     if isinstance(node, ast.BoolOp):
         other = ast.Or() if isinstance(node.op, ast.And) else ast.And()
         yield _with(node, op=other), _to(node, _with(node, op=other))
@@ -257,7 +257,7 @@ def logic(node: ast.AST) -> Replacements:
 
 
 def arithmetic(node: ast.AST) -> Replacements:
-    """`+` for `-`, `*` for `/`, `&` for `|`, and one side of them only."""
+    """Swap `+` and `-`, `*` and `/`, `&` and `|`, or keep only one side."""
     if isinstance(node, ast.BinOp) and type(node.op) in ARITHMETIC:
         changed = _with(node, op=ARITHMETIC[type(node.op)]())
         yield changed, _to(node, changed)
@@ -266,7 +266,7 @@ def arithmetic(node: ast.AST) -> Replacements:
 
 
 def name_swapped(node: ast.AST) -> Replacements:
-    """`max` for `min`, `ceil` for `int`, `first` for `last`."""
+    """Replace a name by a similar one: `min` by `max`, `int` by `ceil`, `last` by `first`."""
     if isinstance(node, ast.Call):
         called = node.func
         if isinstance(called, ast.Name) and called.id in NAMES:
@@ -283,7 +283,7 @@ def name_swapped(node: ast.AST) -> Replacements:
 
 
 def value_of_option(node: ast.AST) -> Replacements:
-    """The other value of an option that Spark, Hudi or Kafka know."""
+    """Replace the value of a Spark, Hudi or Kafka option by another valid one."""
     if not isinstance(node, ast.Constant):
         return
     if isinstance(node.value, bool):
@@ -294,7 +294,7 @@ def value_of_option(node: ast.AST) -> Replacements:
 
 
 def constant(node: ast.AST) -> Replacements:
-    """A number off by one; a number in a string, too."""
+    """Change the last digit of a number by one, also in a string."""
     if not isinstance(node, ast.Constant) or isinstance(node.value, bool):
         return
     value = node.value
@@ -313,7 +313,7 @@ def constant(node: ast.AST) -> Replacements:
 
 
 def type_of_column(node: ast.AST) -> Replacements:
-    """A column of another type: a cast to one that loses or changes something."""
+    """Change a column's type to one that loses or changes information."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         kind = node.value.casefold()
         other = "double" if kind.startswith("decimal") else TYPES.get(kind)
@@ -332,7 +332,7 @@ def type_of_column(node: ast.AST) -> Replacements:
 
 
 def sql(node: ast.AST) -> Replacements:
-    """The same mistakes in SQL: a filter or column less, `<` for `<=`, `max` for `min`."""
+    """Make the same changes in SQL: remove a filter or column, swap `<` and `<=`, and so on."""
     found = _sql_text(node)
     if found is None:
         return
@@ -362,7 +362,7 @@ OPERATORS: dict[str, Callable[[ast.AST], Replacements]] = {
 
 
 def _sql_text(node: ast.AST) -> tuple[str, list[ast.expr]] | None:
-    """SQL in a string, with a name in place of each value of an f-string, and these values."""
+    """SQL in a string, with a placeholder for each value of an f-string, and these values."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         text, values = node.value, []
     elif isinstance(node, ast.JoinedStr):
@@ -380,7 +380,7 @@ def _sql_text(node: ast.AST) -> tuple[str, list[ast.expr]] | None:
 
 
 def _as_string(text: str, values: list[ast.expr]) -> ast.AST | None:
-    """The literal, with the f-string's values at their places again."""
+    """Convert SQL back to a string literal, replacing the placeholders by the f-string's values."""
     if not values:
         return ast.Constant(text)
     parts: list[ast.expr] = []
@@ -425,7 +425,7 @@ def _sql_mutants(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _procedure_mutants(text: str) -> Iterator[tuple[str, str]]:
-    """Arguments of a `CALL`: one less, its number off by one, the other value."""
+    """Mutate a `CALL`: remove an argument, change its number by one, or take another value."""
     for found in ARGUMENT.finditer(text):
         without = text[: found.start()] + text[found.end() :]
         yield re.sub(r"\(\s*,", "(", without), f"without {found[1]} => {found[2]}"

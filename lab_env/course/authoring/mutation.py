@@ -1,7 +1,7 @@
-"""Runs every mutant of an exercise's reference answer through its check, and keeps what came out.
+"""Runs every mutant of an exercise's reference answer through its check, and records the results.
 
-A mutant that passes is a hole in the check, or means the same as the answer; then the lesson's
-source says why, in a cell with the option `equivalent`.
+A mutant that passes reveals a gap in the check, or it is equivalent to the answer. In the second
+case the lesson's source gives the reason in a cell with the option `equivalent`.
 """
 
 import ast
@@ -44,9 +44,10 @@ class Trial:
 
     Args:
         of: hash of the answer and of its lesson's checks.
-        refused: told why they are wrong, or that an exception came out of them.
-        crashed: only mutants that Python itself refuses: a wrong name, type or attribute.
-        survived: changes that passed.
+        refused: number of mutants that the check rejected, or that failed in another way than
+            `crashed`, for example because they ended Spark.
+        crashed: number of mutants that failed on a wrong name, type, attribute or syntax.
+        survived: changes of the mutants that passed.
     """
 
     of: str
@@ -56,14 +57,14 @@ class Trial:
 
     @property
     def tried(self) -> int:
-        """All of them."""
+        """Number of mutants tried."""
         return self.refused + self.crashed + len(self.survived)
 
 
 def fingerprint(exercise: registry.Exercise) -> str:
-    """A hash of the reference answer and of what the lesson's checks do.
+    """Return a hash of the reference answer and the code of the lesson's checks.
 
-    Imports and docstrings do not count: a module that moves, or better words, change no verdict.
+    Imports and docstrings are left out, because changing them changes no verdict.
     """
     text = (COURSE.lesson(exercise.id[:2]) / "checks.py").read_text(encoding="utf-8")
     words = {
@@ -85,7 +86,7 @@ def _changes_no_verdict(node: ast.stmt) -> bool:
 
 
 def recorded(lesson: str) -> dict[str, Trial]:
-    """The trials kept of a lesson, by exercise; empty where there are none."""
+    """Read a lesson's recorded trials, by exercise; empty if there are none."""
     path = _record_of(lesson)
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return {
@@ -99,7 +100,7 @@ def _record_of(lesson: str) -> Path:
 
 
 def keep(trials: dict[str, Trial]) -> None:
-    """Keep trials of one lesson, in the place of earlier ones of these exercises."""
+    """Save trials of one lesson, replacing earlier ones of the same exercises."""
     [lesson] = {name[:2] for name in trials}
     kept = dict(sorted((recorded(lesson) | trials).items()))
     text = json.dumps({name: asdict(trial) for name, trial in kept.items()}, indent=1)
@@ -144,7 +145,10 @@ def _run_to_the_last(
     counts: dict[str, int],
     say: Callable[[str], None],
 ) -> None:
-    """Run a notebook's cells, and after each chosen exercise its mutants from a number on."""
+    """Run a notebook's cells up to the last chosen exercise, and each exercise's mutants.
+
+    `begins` has the number of the first mutant to run, by exercise.
+    """
     waiting = set(begins)
     for cell in notebook.cells:
         if not waiting:
@@ -172,7 +176,7 @@ def _trial_of(exercise_id: str, of: str, facts: Iterable[dict[str, Any]]) -> Tri
 
 
 def try_mutants(exercise_id: str, begin: int, namespace: dict[str, Any]) -> None:
-    """Run mutants in a copy of the notebook's variables, and report what their check says.
+    """Run mutants in a copy of the notebook's variables, and report the check's verdicts.
 
     Args:
         exercise_id: for example `04.1`.
@@ -180,8 +184,8 @@ def try_mutants(exercise_id: str, begin: int, namespace: dict[str, Any]) -> None
         namespace: the notebook's variables; they stay as they are.
 
     Raises:
-        LabError: the reference answer has not passed; or a mutant, which then counts as refused,
-            has ended the JVM of Spark.
+        LabError: the reference answer has not passed, or a mutant has ended Spark's JVM; this
+            mutant counts as refused.
     """
     exercises: Exercises = namespace["lab"].exercises
     exercise = registry.exercise(exercise_id)
@@ -206,7 +210,7 @@ def try_mutants(exercise_id: str, begin: int, namespace: dict[str, Any]) -> None
 
 
 def _runs(spark: Any) -> bool:
-    """Tell if a session's JVM answers; Hudi's streaming sink ends it when a batch fails."""
+    """True if a session's JVM responds; Hudi's streaming sink ends it when a batch fails."""
     try:
         return spark is None or bool(spark.sparkContext._jvm.System.currentTimeMillis())
     except (Py4JError, OSError):
@@ -216,7 +220,7 @@ def _runs(spark: Any) -> bool:
 def outcome_of(
     code: str, exercise: registry.Exercise, exercises: Exercises, namespace: dict[str, Any]
 ) -> tuple[str, str]:
-    """Run one answer and its check: `passed`, `refused` or `crashed`, and what the card says."""
+    """Run an answer and its check; return `passed`, `refused` or `crashed`, and the card's text."""
     own = {k: v for k, v in namespace.items() if k not in _set_by(exercise.solution)}
     spark = namespace.get("spark")
     others = {query.id for query in spark.streams.active} if spark else set()
@@ -239,7 +243,7 @@ def outcome_of(
 
 
 def _set_by(answer: str) -> set[str]:
-    """Names of variables that an answer sets, which the notebook has by now."""
+    """Names of variables that an answer sets; the notebook has them from the reference answer."""
     targets = [
         target
         for line in ast.parse(answer).body
@@ -253,7 +257,7 @@ def _set_by(answer: str) -> set[str]:
 
 @contextmanager
 def _at_most(seconds: int) -> Generator[None]:
-    """End the body after some seconds with a TimeoutError; in the main thread only."""
+    """Raise TimeoutError in the body after some seconds; works only in the main thread."""
 
     def end(*_: object) -> None:
         raise TimeoutError(f"It did not end within {seconds} s.")

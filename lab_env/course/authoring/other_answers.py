@@ -1,8 +1,8 @@
-"""Tries the other answers of an exercise in a notebook's kernel: CI's part of a check.
+"""Tries an exercise's other right answers and its wrong answers in a notebook's kernel, for CI.
 
-The pytest plugin runs this in the kernel. In a worked notebook, after each exercise, a right answer
-in another style must pass, too, and a wrong one must be told why it is wrong. In a learner's, the
-cells below an exercise must run on a right answer in another style, not only on the reference.
+The pytest plugin runs this in the kernel. In a worked notebook, after each exercise, the right
+answers in another style must pass as well, and the wrong ones must get their message. In a
+learner's notebook, the cells below an exercise must also run after another right answer.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ def try_answers(exercise_id: str, namespace: dict[str, Any]) -> None:
 
 
 def go_on_with_right_answers() -> None:
-    """Let `use_reference` run the first right answer in another style after the reference."""
+    """Make `use_reference` run the first other right answer after the reference."""
     reference = Exercises.use_reference
 
     def both(self: Exercises, exercise_id: str, namespace: dict[str, Any]) -> Card:

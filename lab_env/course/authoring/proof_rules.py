@@ -1,6 +1,6 @@
-"""The rules of proof cells: assertions stand nowhere else, and no other cell depends on a proof.
+"""The rules of proof cells: only they contain assertions, and no other cell depends on a proof.
 
-So a section can be entered without the proofs above it.
+This is why `lab goto` can enter a section without running the proofs above it.
 """
 
 import ast
@@ -23,7 +23,7 @@ _SQL_CHANGES = re.compile(
 
 
 def problems_of_proofs(lesson: Lesson) -> Iterator[Problem]:
-    """Every rule of proof cells that a lesson or a demo breaks."""
+    """Yield every violation of the rules of proof cells in a lesson or a demo."""
     from_proofs: set[str] = set()  # names that only a proof cell has set so far
     for cell in lesson.cells:
         if not cell.shown:
@@ -70,7 +70,7 @@ def _asserts(node: ast.AST) -> bool:
 
 
 def _raises(statement: ast.stmt) -> bool:
-    """True if a statement raises when its cell runs; what a function raises is its own matter."""
+    """True if a statement has a `raise` and is not the definition of a function or class."""
     made = ast.FunctionDef | ast.ClassDef
     return not isinstance(statement, made) and any(
         isinstance(node, ast.Raise) for node in ast.walk(statement)
@@ -78,7 +78,7 @@ def _raises(statement: ast.stmt) -> bool:
 
 
 def parsed(cell: Cell) -> ast.Module:
-    """A cell's code; empty for text and for a cell magic, which holds the content of a file."""
+    """Parse a cell's code; empty for Markdown, and for a cell magic, whose body is a file."""
     python = cell.kind == "code" and not cell.text.startswith("%%")
     try:
         return ast.parse((cell.text if cell.proof else cell.versions.worked) if python else "")
@@ -87,14 +87,14 @@ def parsed(cell: Cell) -> ast.Module:
 
 
 def _bound(tree: ast.Module) -> set[str]:
-    """The names that a cell sets for later cells."""
+    """Names that a cell sets for later cells."""
     made = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
     made |= {n.asname or n.name for n in ast.walk(tree) if isinstance(n, ast.alias)}
     return (_names(tree, ast.Store) | made) - _inner(tree)
 
 
 def _inner(tree: ast.Module) -> set[str]:
-    """The names that end with their comprehension or function."""
+    """Names that exist only within a comprehension or function."""
     nodes = list(ast.walk(tree))
     loops = (_names(n.target, ast.Store) for n in nodes if isinstance(n, ast.comprehension))
     return {n.arg for n in nodes if isinstance(n, ast.arg)}.union(*loops)

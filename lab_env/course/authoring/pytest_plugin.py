@@ -1,9 +1,9 @@
-"""A pytest plugin that makes every notebook prove its exercises while nbmake runs it.
+"""A pytest plugin that tests the exercises of every notebook that nbmake runs.
 
-A learner's notebook must leave every exercise not attempted, and run on right answers in another
-style than the reference. A worked one must pass every exercise; each declared right answer must
-pass, too, and each wrong one must get its own message. `pyproject.toml` switches the plugin on, so
-`pytest --nbmake notebooks solutions` is the whole proof.
+In a learner's notebook, every exercise must report `not attempted`, and the cells must run with
+right answers in another style than the reference. In a worked notebook, every exercise and each
+declared right answer must pass, and each wrong one must get its own message. `pyproject.toml`
+enables the plugin, so `pytest --nbmake notebooks solutions` tests all of this.
 """
 
 import json
@@ -34,9 +34,13 @@ from lab_env.platform.jvm import EXIT_SECONDS, MemoryUse, nearly_full
 
 @dataclass(frozen=True)
 class Budget:
-    """Processor seconds of a notebook's kernel and its Spark: the mean of a folder, and the most.
+    """Limits for the processor seconds of a notebook's kernel and its Spark.
 
-    Unlike elapsed time they hardly depend on what else the machine does.
+    Unlike elapsed time, processor time hardly depends on the machine's other load.
+
+    Args:
+        mean: for the average of a folder's lessons.
+        most: for each notebook.
     """
 
     mean: float
@@ -89,11 +93,11 @@ go_on_with_right_answers()
 
 @dataclass(frozen=True)
 class ExecutedNotebook:
-    """A notebook that ran to its end.
+    """A notebook that ran to completion.
 
     Args:
-        nb: with its outputs.
-        memory: of its JVM at the end, by kind; empty without a JVM.
+        nb: the notebook with its outputs.
+        memory: memory use of its JVM at the end, by kind; empty without a JVM.
     """
 
     nb: NotebookNode
@@ -101,7 +105,7 @@ class ExecutedNotebook:
 
 
 class NotProven(Exception):
-    """A notebook ran, but its exercises did not do what they should."""
+    """A notebook ran, but its exercises, proofs or processes did not behave as they must."""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -143,19 +147,16 @@ def pytest_runtest_call(item: pytest.Item):
 
 
 def failed_proofs(facts: list[dict]) -> list[str]:
-    """The proof cells that did not hold: in a learner's notebook they only show a card."""
+    """Return the proofs that did not hold; in a learner's notebook these only show a card."""
     return [f"{f['proof']} {f['text']}" for f in facts if f["outcome"] == "differs"]
 
 
 def shortcomings(entry: LessonEntry, worked: bool, facts: list[dict]) -> list[str]:
-    """Everything that a notebook's run did not prove.
+    """Return the failures of a notebook's exercises, as one sentence each.
 
     Args:
-        worked: whether the worked notebook ran; else the learner's.
-        facts: what the checks reported, in their order.
-
-    Returns:
-        One sentence each; empty when everything is proven.
+        worked: true for the worked notebook, false for the learner's.
+        facts: reports of the checks, in order.
     """
     found = []
     known = {exercise.id for exercise in entry.exercises}
@@ -172,7 +173,7 @@ def shortcomings(entry: LessonEntry, worked: bool, facts: list[dict]) -> list[st
 
 
 def _misjudged(exercise: Exercise, facts: list[dict]) -> Iterator[str]:
-    """Right answers that did not pass, and wrong ones without their own message."""
+    """Right answers that did not pass, and wrong ones that did not get their own message."""
     for number in range(len(exercise.right)):
         for name, fact in _tried(exercise, "right", number, facts):
             if fact["outcome"] != "passed":
@@ -196,14 +197,14 @@ def _tried(
 
 
 def entry_seconds(lesson: str, executed: NotebookNode, began: datetime) -> dict[str, float]:
-    """Seconds from the start of the kernel until each section can begin, without the proofs.
+    """Return seconds from the start of the kernel until each section is ready, without proofs.
 
     Args:
         lesson: two digits.
         executed: its learner's notebook, with the times of its cells.
 
     Returns:
-        By the name of the section, for example `06.2`.
+        Seconds by section name, for example `06b`.
     """
     first = next(cell for cell in executed.cells if cell.cell_type == "code")
     start = _time(first, "iopub.status.busy") - began
@@ -222,11 +223,12 @@ def _time(cell: NotebookNode, event: str) -> datetime:
 
 
 def late_sections(seconds: dict[str, float], processes: int, margin: float = 1.0) -> list[str]:
-    """Sections that take too long to enter, one sentence each.
+    """Return a sentence for each section that takes too long to enter.
 
     Args:
-        seconds: elapsed ones, by the name of the section.
-        processes: of the test run, which share the machine, so that each takes longer.
+        seconds: elapsed seconds by section name.
+        processes: number of test processes. They share the machine, so the limits are multiplied
+            by this number.
     """
     return [
         f"Section {name} begins after {value:.0f} s; {most} s is the most."
@@ -241,13 +243,10 @@ def _most_seconds_to_enter(section: str) -> float:
 
 
 def over_budget(seconds: dict[str, float], margin: float = 1.0) -> list[str]:
-    """Notebooks that used more of the processor than they may, and folders.
+    """Return a sentence for each notebook and each folder's average over its limit.
 
     Args:
         seconds: processor seconds of each notebook that ran, by its path in the repository.
-
-    Returns:
-        One sentence per notebook over its own limit and per folder whose average is over its limit.
     """
     found = [
         f"{name} used {value:.0f} s; {most:g} s is the most."
@@ -273,7 +272,11 @@ def _is_demo(name: str) -> bool:
 
 
 def means_of_lessons(seconds: dict[str, float]) -> dict[str, float]:
-    """The lessons' average of each folder, by notebook path; short demos must not lower it."""
+    """Return the average of the lessons in each folder, without the demos, which are short.
+
+    Args:
+        seconds: by notebook path.
+    """
     kinds = {
         folder: [
             used
@@ -286,7 +289,7 @@ def means_of_lessons(seconds: dict[str, float]) -> dict[str, float]:
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
-    """The notebooks' times against their budget."""
+    """Print the notebooks' times, and those over budget."""
     reports = _reports(terminalreporter)
     if not reports:
         return
@@ -320,7 +323,7 @@ def pytest_terminal_summary(terminalreporter) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Going over a budget that is held, by more than the margin, is a failure."""
+    """Fail the run if a strict budget is exceeded by more than the margin."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or not _budget_is_strict():  # a worker of pytest-xdist has no reporter
         return
@@ -331,7 +334,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def _reports(terminalreporter) -> dict[str, pytest.TestReport]:
-    """The report of each notebook that ran to its end, from whichever process ran it."""
+    """Reports of the notebooks that ran to completion, from all test processes."""
     every = (report for reports in terminalreporter.stats.values() for report in reports)
     return {
         report.nodeid: report
@@ -346,7 +349,7 @@ def _used(report) -> float:
 
 
 def _entered(reports: dict[str, Any]) -> dict[str, float]:
-    """Seconds to enter each section of the lessons that ran, by its name."""
+    """Seconds to enter each section of the lessons that ran, by section name."""
     entered: dict[str, float] = {}
     for report in reports.values():
         entered |= dict(report.user_properties).get("entry_seconds", {})
@@ -359,17 +362,17 @@ def _processes_of(config: pytest.Config) -> int:
 
 
 def _budget_is_strict() -> bool:
-    """True if notebooks over their budget are a failure."""
+    """True if a notebook over its budget fails the run."""
     return os.environ.get("NOTEBOOK_BUDGET") == "strict"
 
 
 @contextmanager
 def _noted(runs: list["ExecutedNotebook"], worked: bool, go_on: bool) -> Generator[None]:
-    """Note what nbmake executes, and try an exercise's other answers right after its cell.
+    """Collect what nbmake executes, and try an exercise's other answers right after its cell.
 
-    With `go_on`, the cells below an exercise run on its first right answer.
+    With `go_on`, the cells below an exercise run after its first other right answer.
 
-    nbmake hands the executed notebook to nobody, and can only overwrite the source with it.
+    nbmake does not return the executed notebook; it can only overwrite the source with it.
     """
 
     class Noted(NotebookClient):
@@ -388,7 +391,7 @@ def _noted(runs: list["ExecutedNotebook"], worked: bool, go_on: bool) -> Generat
             return {name: MemoryUse(*use) for name, use in json.loads(printed).items()}
 
         async def _run(self, code: str, seconds: int) -> str:
-            """Text that some code prints in the kernel, beside the notebook's own cells."""
+            """Run code in the kernel in addition to the cells, and return what it prints."""
             printed: list[str] = []
 
             def keep_output(message: dict) -> None:
@@ -409,7 +412,7 @@ def _noted(runs: list["ExecutedNotebook"], worked: bool, go_on: bool) -> Generat
 class _Processes:
     """The kernel that a notebook starts, and the processes of its session.
 
-    Services are daemons: they lead sessions of their own and are not counted.
+    Services are daemons in sessions of their own and are not counted.
     """
 
     def __init__(self):
@@ -418,7 +421,7 @@ class _Processes:
         self._seconds: dict[psutil.Process, float] = {}
 
     def look(self) -> None:
-        """Note the processes that are there now, and the processor time that they have used."""
+        """Record the current processes and the processor time that each has used."""
         for kernel in set(self._this.children()) - self._before:
             with suppress(psutil.Error, OSError):
                 for process in (kernel, *kernel.children(recursive=True)):
@@ -427,11 +430,11 @@ class _Processes:
                         self._seconds[process] = times.user + times.system
 
     def seconds(self) -> float:
-        """Processor seconds of all of them."""
+        """Return the processor seconds of all recorded processes."""
         return sum(self._seconds.values())
 
     def left_behind(self) -> list[str]:
-        """Kill those that outlive their kernel by twice `EXIT_SECONDS`; one sentence for each."""
+        """Kill what outlives its kernel by twice `EXIT_SECONDS`; return a sentence per process."""
         _, left = psutil.wait_procs(self._seconds, timeout=2 * EXIT_SECONDS)
         said = []
         for process in left:
@@ -443,7 +446,7 @@ class _Processes:
 
 @contextmanager
 def _processes() -> Generator[_Processes]:
-    """The processes of the kernel that starts meanwhile."""
+    """Watch the processes of the kernel that starts in the body."""
     noted = _Processes()
     ended = threading.Event()
 

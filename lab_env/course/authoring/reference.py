@@ -22,10 +22,10 @@ _TARGET = re.compile(r"^([a-z]+):.*## (.*)", re.MULTILINE)
 
 
 def pages(lab) -> dict[Path, str]:
-    """The text of each made page, by its path; nothing is written.
+    """Return the text of each generated page by path, without writing it.
 
     Args:
-        lab: the whole command, of click.
+        lab: click's command group of `lab`.
     """
     makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
     targets = "\n".join(f"| `make {name}` | {what} |" for name, what in _TARGET.findall(makefile))
@@ -40,7 +40,7 @@ def pages(lab) -> dict[Path, str]:
 
 
 def write(lab) -> list[Path]:
-    """Write the pages; returns those that changed."""
+    """Write the pages; return those that changed."""
     changed = {path: text for path, text in pages(lab).items() if _differs(path, text)}
     for path, text in changed.items():
         path.write_text(text, encoding="utf-8")
@@ -48,7 +48,7 @@ def write(lab) -> list[Path]:
 
 
 def drift(lab) -> list[str]:
-    """The names of the pages that are not what would be made now."""
+    """Return the names of the pages that differ from what would be generated now."""
     return [path.name for path, text in pages(lab).items() if _differs(path, text)]
 
 
@@ -57,7 +57,7 @@ def _differs(path: Path, text: str) -> bool:
 
 
 def _panels(lab) -> Iterator[str]:
-    """Each panel of `lab --help` with its commands, and theirs."""
+    """Yield each panel of `lab --help` with its commands and subcommands."""
     panel = ""
     for name, command in lab.commands.items():
         title = getattr(command, "rich_help_panel", None)
@@ -82,7 +82,7 @@ def _hidden(param) -> bool:
 
 
 def _parameter(param) -> str:
-    """One line of a list: the parameter as it is typed, its help and its default."""
+    """List item of a parameter: how it is typed, its help and its default."""
     what = [param.help] if param.help else []
     shown = param.show_default if isinstance(param.show_default, str) else param.default
     if type(shown) in (str, int, float) and shown != "":
@@ -99,7 +99,7 @@ def _typed(param) -> str:
 
 
 def _sections() -> Iterator[str]:
-    """A table per section of the settings' source; a comment is its heading, with a note."""
+    """Yield a table for each section of the settings' source; its comment becomes the heading."""
     title, rows = "", []
     for line in inspect.getsource(Settings).splitlines():
         comment = re.fullmatch(r"    # (.+)", line)

@@ -9,7 +9,7 @@ from lab_env.platform.errors import LabError
 
 
 def run(number: str, tree: Tree = COURSE) -> int:
-    """Build, then execute both notebooks of a lesson; returns pytest's exit status, 0 if both pass.
+    """Build and execute both notebooks of a lesson; return pytest's exit status, 0 if both pass.
 
     Raises:
         LabError: there is no such lesson.

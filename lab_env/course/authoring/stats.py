@@ -1,9 +1,9 @@
-"""The learner's share of each lesson, counted in the syntax tree of its source.
+"""The learner's share of each lesson's code, counted in the syntax tree of its source.
 
-What counts is a use of the systems that the course teaches: a method call in a chain of Spark,
-Kafka, DuckDB or Trino, a client of Kafka that is made, a SQL statement, a Hudi option; of Locust a
-class of users or of a shape, a task, a pace, a report. A chain is recognised by where it begins
-(`spark`, `F`, a name that holds the result of such a chain) or by a method that only these systems
+It counts uses of the systems that the course teaches: method calls in chains of Spark, Kafka,
+DuckDB or Trino, the creation of Kafka clients, SQL statements and Hudi options; for Locust, classes
+of users or load shapes, tasks, wait times and reports. A chain is recognised by its first name
+(`spark`, `F`, a variable with the result of such a chain) or by a method that only these systems
 have.
 """
 
@@ -53,13 +53,13 @@ _SQL = re.compile(
 
 @dataclass(frozen=True)
 class LessonStats:
-    """One lesson, counted.
+    """Counts for one lesson.
 
     Args:
         number: two digits.
         lines: lines of code that use the systems.
         uses: calls, SQL statements and Hudi options in all visible code cells.
-        learner: those of them that the learner writes.
+        learner: number of these uses that the learner writes.
         longest: lines of the longest visible code cell.
         asserts: assert statements in visible cells.
         seconds: processor seconds of the worked notebook's last run; None without one.
@@ -80,12 +80,12 @@ class LessonStats:
 
 
 def course_stats(tree: Tree = COURSE) -> list[LessonStats]:
-    """Every lesson, counted."""
+    """Count the uses in every lesson."""
     return [lesson_stats(read_lesson(path), tree) for path in sources(tree.lessons)]
 
 
 def lesson_stats(lesson: Lesson, tree: Tree = COURSE) -> LessonStats:
-    """One lesson, counted."""
+    """Count the uses in one lesson."""
     cells = [cell for cell in lesson.cells if _is_visible_code(cell)]
     systems = Systems()
     uses = learner = 0
@@ -115,14 +115,14 @@ class Systems:
     """Finds the uses of the taught systems in code cells that run one after another.
 
     Args:
-        names: variables that are known to hold something of these systems.
+        names: variables that are known to contain objects of these systems.
     """
 
     def __init__(self, names: Iterable[str] = ()):
         self.names = {*_ROOTS, *names}
 
     def uses(self, tree: ast.AST) -> Iterator[int]:
-        """The line of each use in a cell; what the cell assigns is known from then on."""
+        """Yield the line of each use in a cell, and remember the variables that it assigns."""
         for node in ast.walk(tree):
             if isinstance(node, ast.Assign) and self._is_of_system(node.value):
                 self.names |= {t.id for t in node.targets if isinstance(t, ast.Name)}
@@ -148,7 +148,7 @@ class Systems:
 
 
 def _is_of_locust(node: ast.AST) -> bool:
-    """True if it calls something of Locust, or extends one of its classes."""
+    """True if a node calls a function of Locust, or extends one of its classes."""
     match node:
         case ast.Call(func=ast.Name(id=name)):
             return name in _LOCUST_CALLS
@@ -161,7 +161,7 @@ def _is_of_locust(node: ast.AST) -> bool:
 
 
 def _is_text_of_system(node: ast.AST) -> bool:
-    """True if it is a SQL statement or the name of a Hudi option."""
+    """True if a node is a SQL statement or the name of a Hudi option."""
     if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
         return False
     return bool(_SQL.match(node.value)) or node.value.startswith("hoodie.")
@@ -169,7 +169,7 @@ def _is_text_of_system(node: ast.AST) -> bool:
 
 @cache
 def _methods() -> frozenset[str]:
-    """Methods, and properties that begin a read or a write, that only the taught systems have."""
+    """Methods that only the taught systems have, and properties that begin a read or a write."""
     found = {
         name
         for kind in _TAUGHT
@@ -185,7 +185,7 @@ def _lines_of(code: str, systems: Systems) -> list[int]:
 
 
 def _tree_of(code: str) -> ast.Module:
-    """The syntax tree of a cell; magics are left out, and a cell of a magic is empty."""
+    """Parse a cell without its line magics; a cell magic gives an empty tree."""
     if code.lstrip().startswith("%%"):
         return ast.parse("")
     return ast.parse("\n".join("" if line[:1] in "%!" else line for line in code.splitlines()))

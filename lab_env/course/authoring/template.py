@@ -24,7 +24,7 @@ _PAUSE = re.compile(r"^\*\*[^*\n]*\bplace to pause\b[^*\n]*\*\*", re.MULTILINE)
 
 
 def problems_of(lesson: Lesson) -> list[Problem]:
-    """Every violation of the rules in a lesson; with invalid front matter, only that."""
+    """Return every violation of the rules in a lesson, or only the front matter's if it has one."""
     rules = (
         _headings,
         _minutes,
@@ -79,7 +79,7 @@ def _headings(lesson: Lesson) -> Iterator[Problem]:
 
 
 def _minutes(lesson: Lesson) -> Iterator[Problem]:
-    """The minutes of the notes for instructors add up to what the lesson says of itself."""
+    """Require that the minutes in the instructor's notes add up to the lesson's stated minutes."""
     stated = sum(lesson.front["minutes"].values())
     total = sum(minutes for _, minutes in _timings(lesson))
     if total != stated:
@@ -91,7 +91,7 @@ def _minutes(lesson: Lesson) -> Iterator[Problem]:
 
 
 def _timed_sections(lesson: Lesson) -> Iterator[Problem]:
-    """A note for instructors times each section."""
+    """Require an instructor's note with minutes in each section."""
     noted = [cell.line for cell, _ in _timings(lesson)]
     sections = list(lesson.second_level())[len(OPENING) :]
     for (name, line, _), (_, end, _) in pairwise(sections[: 1 - len(CLOSING)]):
@@ -101,7 +101,7 @@ def _timed_sections(lesson: Lesson) -> Iterator[Problem]:
 
 
 def _pauses(lesson: Lesson) -> Iterator[Problem]:
-    """Nobody has to work for longer than `STRETCH_MINUTES` without a place to pause."""
+    """Require a place to pause at least every `STRETCH_MINUTES`."""
     timings, stretch = {cell.line: n for cell, n in _timings(lesson)}, 0
     for cell in _notes_before_pauses(lesson):
         if cell.kind == "markdown" and not cell.instructor and _PAUSE.search(cell.text):
@@ -113,14 +113,14 @@ def _pauses(lesson: Lesson) -> Iterator[Problem]:
 
 
 def _timings(lesson: Lesson) -> Iterator[tuple[Cell, int]]:
-    """The notes for instructors that say how many minutes have passed since the note before."""
+    """Yield the instructor's notes that state the minutes since the previous such note."""
     for cell in lesson.cells:
         if cell.instructor and (found := _TIMING.match(cell.text)):
             yield cell, int(found[1])
 
 
 def _notes_before_pauses(lesson: Lesson) -> list[Cell]:
-    """The cells; a note that directly follows a place to pause counts as before it."""
+    """Return the cells; a note right after a place to pause is moved before it."""
     cells = list(lesson.cells)
     for position in range(1, len(cells)):
         before, cell = cells[position - 1 : position + 1]
@@ -189,7 +189,7 @@ def _exercises(lesson: Lesson) -> Iterator[Problem]:
 
 
 def _predictions(lesson: Lesson) -> Iterator[Problem]:
-    """Every prediction can be won: a choice, or a number with a tolerance; its name is its own."""
+    """Require choices or a tolerance for each prediction, and a unique name."""
     asked = set()
     for cell in lesson.cells:
         if not cell.shown:
@@ -219,7 +219,7 @@ def _start(lesson: Lesson) -> Iterator[Problem]:
 
 
 def _stubs(lesson: Lesson) -> Iterator[Problem]:
-    """The stub of each answer cell is valid Python and passes a defined name to the check."""
+    """Require stubs that are valid Python and define the names that they pass to the check."""
     for cell in lesson.cells:
         if not cell.exercise:
             continue
@@ -251,7 +251,7 @@ def _stubs(lesson: Lesson) -> Iterator[Problem]:
 
 
 def _leaks(lesson: Lesson) -> Iterator[Problem]:
-    """The learner's notebook must not contain an answer."""
+    """Require that the learner's notebook contains no answer."""
     shown = [
         (cell, {_plain(line) for line in cell.versions.stub.splitlines()})
         for cell in lesson.cells

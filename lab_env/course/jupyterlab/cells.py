@@ -1,4 +1,4 @@
-"""Runs a notebook's cell in a kernel, and stores its outputs in it."""
+"""Runs a notebook's cells in a kernel and stores their outputs."""
 
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,7 @@ def run_cell(client: Any, cell: nbformat.NotebookNode, timeout_s: float) -> None
         client: a connected, blocking client of the kernel.
 
     Raises:
-        LabError: it raises an error, or takes longer.
+        LabError: the cell raises an error, or takes longer than the timeout.
     """
     cell.outputs = []
 
@@ -42,10 +42,10 @@ def run_cell(client: Any, cell: nbformat.NotebookNode, timeout_s: float) -> None
 
 
 def write_trusted(notebook: nbformat.NotebookNode, path: Path) -> None:
-    """Write a notebook whose outputs this lab's own cells have made.
+    """Write a notebook and sign it; its outputs must come from this lab's own cells.
 
-    JupyterLab takes styles, drawings and scripts out of the outputs of a notebook that is not
-    signed. It looks for the signature in the user's own Jupyter folder, as this program does.
+    JupyterLab removes styles, drawings and scripts from the outputs of an unsigned notebook. The
+    signature is stored in the user's own Jupyter folder, where JupyterLab looks for it.
     """
     NotebookNotary().sign(notebook)
     nbformat.write(notebook, path)

@@ -1,7 +1,7 @@
 """`lab goto`: enters a section or an exercise, with its tables, topics and variables ready.
 
-It runs the cells above it, as the course has them, in a fresh kernel of the learner's
-copy. The exercises among them take their reference answers; what the learner wrote is not touched.
+It runs the cells above, as shipped, in a fresh kernel of the learner's copy. The exercises among
+them use their reference answers; the learner's own code is not touched.
 """
 
 import time
@@ -19,13 +19,13 @@ from lab_env.platform.settings import settings
 
 @dataclass(frozen=True)
 class Entered:
-    """A section that can begin.
+    """A section that is ready to start.
 
     Args:
-        address: the page of the learner's copy, at its heading; it takes the prepared kernel.
-        cells: how many have run.
-        seconds: how long they took.
-        outputs_shown: whether the copy shows what these cells have put out.
+        address: URL of the learner's copy, at the heading; the page uses the prepared kernel.
+        cells: number of cells that were run.
+        seconds: time that entering took.
+        outputs_shown: whether the copy shows the outputs of these cells.
     """
 
     address: str
@@ -35,15 +35,15 @@ class Entered:
 
 
 def page_of(section: Section) -> str:
-    """The learner's copy of a section's lesson, below the folder that JupyterLab shows."""
+    """Return the path of the learner's copy of a lesson, relative to JupyterLab's root folder."""
     return f"{settings().work.name}/{copies.name_of(section.lesson)}"
 
 
 def at_stake(section: Section, server: RunningJupyterLab | None) -> str:
-    """A sentence about the work that entering a section discards; empty if it is none.
+    """Say what entering a section will discard; empty if nothing.
 
     Args:
-        server: the JupyterLab that runs, if any.
+        server: the running JupyterLab, if any.
     """
     lesson, anew = section.lesson, "tables and topics are made anew."
     if server and server.kernel_of(page_of(section)):
@@ -58,7 +58,8 @@ def enter(
 ) -> Entered:
     """Run the cells above a section in a fresh kernel of the learner's copy.
 
-    A copy that was worked on, or that may be open, stays as it is; another one shows the outputs.
+    A copy that was worked on, or that may be open, is left as it is. Any other copy is replaced and
+    shows the outputs.
 
     Raises:
         LabError: a cell fails.

@@ -1,4 +1,4 @@
-"""A JupyterLab that runs: its API, and the kernels of its notebooks."""
+"""A running JupyterLab: its API, and the kernels of its notebooks."""
 
 import json
 import signal
@@ -33,12 +33,12 @@ REQUEST_TIMEOUT_S = 90  # JupyterLab itself waits 60 s for a kernel that it star
 
 @dataclass(frozen=True)
 class RunningJupyterLab:
-    """A JupyterLab of this lab that answers.
+    """This lab's running JupyterLab.
 
     Args:
         url: its address, without a path.
-        token: what opens its pages.
-        process: it, if this program has started it.
+        token: required to open its pages.
+        process: its process, if this program has started it.
     """
 
     url: str
@@ -46,7 +46,7 @@ class RunningJupyterLab:
     process: subprocess.Popen | None = None
 
     def page(self, notebook: str) -> str:
-        """The page of a notebook, given its path below the folder that JupyterLab shows."""
+        """Return a notebook's URL, given its path below JupyterLab's root folder."""
         return page(self.url, notebook, self.token)
 
     def request(self, path: str, body: dict | None = None, timeout: float = REQUEST_TIMEOUT_S):
@@ -54,29 +54,29 @@ class RunningJupyterLab:
 
         Args:
             path: for example `/api/sessions`.
-            body: what to post; without it the call reads.
+            body: sent with POST; without a body the request is a GET.
             timeout: seconds.
 
         Returns:
-            The answer's JSON.
+            The response, parsed from JSON.
 
         Raises:
-            OSError: it does not answer, or refuses.
+            OSError: there is no response, or an error status.
         """
         method = "GET" if body is None else "POST"
         headers = {"Authorization": f"token {self.token}"}
         return request_json(method, self.url + path, body, headers, timeout)
 
     def kernel_of(self, notebook: str) -> str | None:
-        """The id of the kernel that runs for a notebook, given its path; None if none runs."""
+        """Return the id of a notebook's running kernel, given the path; None if none runs."""
         running = self.request("/api/sessions")
         return next((s["kernel"]["id"] for s in running if s["path"] == notebook), None)
 
     def fresh_kernel(self, notebook: str) -> str:
-        """Start a notebook's kernel, anew if it runs; the page of the notebook takes this one.
+        """Start or restart a notebook's kernel; the notebook's page uses this kernel.
 
         Args:
-            notebook: its path below the folder that JupyterLab shows.
+            notebook: its path below JupyterLab's root folder.
 
         Returns:
             The kernel's id.
@@ -90,11 +90,11 @@ class RunningJupyterLab:
         return answer["kernel"]["id"]
 
     def interrupt(self, kernel: str) -> None:
-        """Interrupt what a kernel runs, given its id."""
+        """Interrupt a kernel, given its id."""
         self.request(f"/api/kernels/{kernel}/interrupt", {})
 
     def wait(self) -> int:
-        """Wait until the started one ends, by Ctrl-C, its own menu or SIGTERM to this process.
+        """Wait until the started JupyterLab ends: by Ctrl-C, its menu, or SIGTERM to this process.
 
         Returns:
             Its exit status.
@@ -113,7 +113,7 @@ class RunningJupyterLab:
 
 
 def open_notebooks() -> list[str]:
-    """The notebooks that have a kernel in this lab's JupyterLab, by their paths."""
+    """Return the paths of the notebooks with a kernel in this lab's JupyterLab."""
     server = running_jupyterlab()
     if server is None:
         return []
@@ -123,7 +123,7 @@ def open_notebooks() -> list[str]:
 
 
 def running_jupyterlab() -> RunningJupyterLab | None:
-    """The JupyterLab of this lab that runs already, for example by `lab jupyter`."""
+    """Return this lab's JupyterLab if one is already running, for example from `lab jupyter`."""
     shown = settings().work.parent.resolve()
     own = read_state().get("jupyter", {}).get("token")  # none before the first JupyterLab
     for file in Path(jupyter_runtime_dir()).glob("jpserver-*.json"):
@@ -141,13 +141,15 @@ def running_jupyterlab() -> RunningJupyterLab | None:
 
 @contextmanager
 def started_jupyterlab(notebook: str) -> Generator[RunningJupyterLab]:
-    """A JupyterLab that answers; no browser is opened. It goes on unless the body fails.
+    """Start JupyterLab without a browser, and wait until it responds.
+
+    It keeps running after the body, unless the body fails.
 
     Args:
-        notebook: what its address opens, as a path below the folder that it shows.
+        notebook: opened by JupyterLab's URL; a path below its root folder.
 
     Raises:
-        LabError: it does not answer.
+        LabError: it does not respond.
     """
     with starting_jupyterlab(notebook, browser=False) as server:
         _wait_for(server)
@@ -156,11 +158,13 @@ def started_jupyterlab(notebook: str) -> Generator[RunningJupyterLab]:
 
 @contextmanager
 def starting_jupyterlab(notebook: str, browser: bool) -> Generator[RunningJupyterLab]:
-    """A JupyterLab that need not answer yet. It goes on unless the body fails.
+    """Start JupyterLab without waiting until it responds.
+
+    It keeps running after the body, unless the body fails.
 
     Args:
-        notebook: what its address opens, as a path below the folder that it shows.
-        browser: let it open one, if there is a display.
+        notebook: opened by JupyterLab's URL; a path below its root folder.
+        browser: let it open a browser, if there is a display.
     """
     server = jupyterlab(notebook, browser)
     # A SIGTERM that ended this process at once would leave JupyterLab and its kernel behind.
@@ -196,10 +200,10 @@ def _wait_for(server: RunningJupyterLab) -> None:
 
 @contextmanager
 def kernel_client(kernel: str) -> Generator["BlockingKernelClient"]:
-    """A client of a kernel that runs on this machine.
+    """Connect a client to a kernel on this machine, given its id.
 
     Raises:
-        LabError: it does not answer.
+        LabError: the kernel does not respond.
     """
     from jupyter_client import BlockingKernelClient
 

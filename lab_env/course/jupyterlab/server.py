@@ -1,4 +1,4 @@
-"""Opens JupyterLab on a lesson: for this machine only, with a token, and without a network."""
+"""The command that opens JupyterLab on a lesson: with a token, and without internet access."""
 
 import os
 import sys
@@ -18,13 +18,13 @@ ENDING = "Ctrl-C ends JupyterLab. The services run until: .venv/bin/lab down"
 
 @dataclass(frozen=True)
 class Server:
-    """A JupyterLab: its command and its address.
+    """The command that starts a JupyterLab, and its address.
 
     Args:
         command: the program and its arguments.
-        environment: all its variables.
+        environment: all environment variables of the program.
         url: its address for programs on this machine, without a path.
-        token: what opens its pages.
+        token: required to open its pages.
     """
 
     command: list[str]
@@ -34,11 +34,11 @@ class Server:
 
 
 def jupyterlab(notebook: str, browser: bool) -> Server:
-    """The command that starts JupyterLab.
+    """Build the command that starts JupyterLab.
 
     Args:
-        notebook: what to open, as a path below the folder that JupyterLab shows.
-        browser: open one if there is a display.
+        notebook: opened at the start; a path below JupyterLab's root folder.
+        browser: open a browser if there is a display.
     """
     port, opened_by = free_port(settings().jupyter_port), token()
     url = f"http://{settings().client_host}:{port}"
@@ -78,9 +78,9 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
 
 
 def _accepted(page: str) -> list[str]:
-    """Options by which JupyterLab answers a browser that has its page from there, and no other.
+    """Options that make JupyterLab accept requests only from its page's own origin.
 
-    A proxy may keep the page's host in its requests or put this machine's there.
+    A proxy's requests may name the page's host or this machine's, so both are allowed.
     """
     if not settings().public_url:
         return []
@@ -91,17 +91,18 @@ def _accepted(page: str) -> list[str]:
 
 
 def page(url: str, notebook: str, opened_by: str) -> str:
-    """The address of a notebook's page for a browser.
+    """Return a notebook's URL for a browser, with the token.
 
     Args:
         url: of JupyterLab, without a path.
-        notebook: its path below the folder that JupyterLab shows.
+        notebook: its path below JupyterLab's root folder.
+        opened_by: the token.
     """
     return settings().browser_url(f"{url}/lab/tree/{notebook}?token={opened_by}")
 
 
 def token() -> str:
-    """This lab's token: the same at each start, so that an open page stays valid."""
+    """Return this lab's token. It never changes, so open pages stay valid after a restart."""
     if "token" not in read_state().get("jupyter", {}):
         update_state("jupyter", token=new_secret())
     return read_state()["jupyter"]["token"]

@@ -1,6 +1,6 @@
-"""Runs in each kernel of the lab's JupyterLab before the first cell, so that errors have cards.
+"""Startup script of each kernel in the lab's JupyterLab: shows errors as cards.
 
-The names of this file would be the notebook's, so it leaves none.
+Names defined here would be visible in the notebook, so it defines none.
 """
 
 __import__("lab_env.course.known_errors", fromlist=["_"]).explain_errors()

@@ -1,4 +1,4 @@
-"""`lab demo`: prepare a demo, so that it can be shown immediately: data written, Spark warm.
+"""`lab demo`: prepares a demo so that it can be shown immediately: data written, Spark warm.
 
 It starts JupyterLab and runs the cells under "Prepare" in the kernel of the notebook's page.
 """
@@ -29,7 +29,7 @@ QUESTION = "## The question"
 
 
 def notebook_of(name: str) -> str:
-    """Path of a demo's notebook in its folder.
+    """Path of a demo's notebook below `notebooks` or `solutions`.
 
     Args:
         name: for example `time-travel`.
@@ -59,7 +59,7 @@ class RunningDemo:
 
 
 def show(name: str, report_progress: Progress) -> RunningDemo:
-    """Open a fresh copy of a demo in the JupyterLab that runs, or start one; run its preparation.
+    """Run a fresh copy of a demo up to its question, in the running JupyterLab or in a new one.
 
     Raises:
         LabError: JupyterLab does not answer, or a preparation cell fails.

@@ -1,4 +1,4 @@
-"""Photographs a part of a finished lesson page for the README. It needs Chromium on PATH.
+"""Takes a screenshot of a part of a lesson's page for the README. It needs Chromium on PATH.
 
 Run `.venv/bin/python -m lab_env.course.publishing.lesson_page` after `make site`.
 """
@@ -18,10 +18,10 @@ COLOURS = 96  # keeps the file small; the page has fewer but for the smoothing o
 
 
 def photograph() -> None:
-    """Write the picture: the page from the cell with `BEGIN` to that with `END`.
+    """Save a screenshot of the page from the cell with `BEGIN` to the one with `END`.
 
     Raises:
-        LabError: there is no site, or no Chromium.
+        LabError: the site is not built, or Chromium is not on PATH.
     """
     from PIL import Image
     from playwright.sync_api import sync_playwright

@@ -1,7 +1,8 @@
 """The README's drawing of one update, made from a recorded run by the course's own code.
 
-An SVG that a code host shows is an image: no style sheet, font or script from outside reaches it.
-So it has its own background, in light and dark, and holds the drawings of the notebook as HTML.
+A code host such as GitHub shows an SVG as an image, which cannot load style sheets, fonts or
+scripts. So the SVG has its own light and dark background, and embeds the notebook's drawings as
+HTML.
 """
 
 from dataclasses import dataclass
@@ -22,12 +23,12 @@ class Picture:
     """One picture.
 
     Args:
-        name: its file's, without the ending.
+        name: file name without its ending.
         alt: the text for readers who do not see it; the README repeats it.
         source: where and when it was recorded.
         width: pixels.
-        height: pixels; what is lower is cut.
-        parts: a heading and a drawing as XHTML for each, from left to right.
+        height: pixels; anything below is cut off.
+        parts: heading and drawing (XHTML) of each part, from left to right.
     """
 
     name: str

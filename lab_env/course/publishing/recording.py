@@ -1,6 +1,7 @@
 """The recorded run behind the README's drawing: lesson 05 up to its first update.
 
-It keeps what `lab_env.tables.hudi` reads of a table, so today's code draws it without services.
+It contains the files that `lab_env.tables.hudi` reads, so the current code can draw the tables
+without services.
 """
 
 import base64
@@ -26,7 +27,7 @@ MOMENTS = {"before": 'look("insert")', "after": 'look("update")'}
 
 
 class RecordedTable:
-    """Recorded files of a table: `lab_env.tables.hudi.files.TableFiles` from a JSON object.
+    """A table's recorded files, as `lab_env.tables.hudi.files.TableFiles`.
 
     Args:
         record: result of `record_table`.
@@ -41,7 +42,7 @@ class RecordedTable:
         return self._record["sizes"]
 
     def read(self, key: str) -> bytes:
-        """Content of a file that the reader has read."""
+        """Content of a recorded file."""
         return base64.b64decode(self._record["contents"][key])
 
 
@@ -65,7 +66,7 @@ def record_table(files: TableFiles) -> dict[str, Any]:
 
 
 def record(target: Path = RECORDING) -> Path:
-    """Run lesson 05 up to its update, in the lab, and keep what the drawing needs.
+    """Run lesson 05 in the lab up to its update, and save what the drawing needs.
 
     The lesson's tables are recreated.
 

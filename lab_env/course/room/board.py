@@ -1,4 +1,4 @@
-"""The room's data about its seats: in memory only, and gone when the room closes."""
+"""The room's data about its seats, kept in memory until the room closes."""
 
 import math
 import time
@@ -28,7 +28,7 @@ class SeatState:
         report: newest report of an activity.
         heard: time of the newest report.
         active: time of its newest activity.
-        failing: when each exercise (or lesson that did not start) was first not passed.
+        failing: time of the first failure, by exercise, or by lesson if it failed to start.
     """
 
     number: int
@@ -39,7 +39,7 @@ class SeatState:
 
     @property
     def stuck_since(self) -> float | None:
-        """Time at which the last checked exercise was first not passed; None if it is passed."""
+        """Time of the last checked exercise's first failure; None if it is passed now."""
         return self.failing.get(_place(self.report))
 
 
@@ -52,8 +52,8 @@ class Row:
         where: lesson or exercise, with its title.
         attempts: at that exercise; empty without one.
         outcome: of the last check.
-        stuck: time since the exercise was first not passed; empty if it is passed.
-        message: the check's message with its holes, or the exception's name.
+        stuck: time since the exercise's first failure; empty if it is passed.
+        message: the check's message with `…` for its values, or the exception's name.
         doctor: verdict of `lab doctor`.
         healthy: whether that verdict is not `fail`.
         heard: time since the last report.
@@ -76,7 +76,7 @@ class Board:
     """Seats of a room.
 
     Args:
-        clock: seconds that never go back.
+        clock: monotonic seconds.
     """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
@@ -129,7 +129,7 @@ class Board:
         return self._seats[report.seat]
 
     def rows(self) -> list[Row]:
-        """All seats: stuck ones first, longest first, then the others, longest idle first."""
+        """Return all seats: the longest stuck first, then those not stuck, longest idle first."""
         now = self._clock()
         with self._lock:
             seats = [replace(s, failing=dict(s.failing)) for s in self._seats.values()]
@@ -137,7 +137,7 @@ class Board:
         return [self._row(seat, now) for seat in sorted(seats, key=_order)]
 
     def stuck_at(self) -> list[tuple[str, int]]:
-        """Exercises where seats are stuck, with their number of seats; most seats first."""
+        """Return the exercises where seats are stuck and the number of seats, most seats first."""
         counts: dict[str, int] = {}
         with self._lock:
             for seat in self._seats.values():

@@ -75,7 +75,7 @@ def join(address: str, code: str, name: str, findings: Sequence[Finding]) -> tup
 
     Args:
         address: of the room, for example `http://192.168.1.7:8790`.
-        name: shown on the page; empty for a number.
+        name: shown on the page; if empty, the seat's number is shown.
         findings: of `lab doctor`.
 
     Returns:
@@ -134,7 +134,7 @@ def tell_verdict(findings: Sequence[Finding]) -> None:
 
 
 def verdict_of(findings: Sequence[Finding]) -> tuple[str, tuple[str, ...]]:
-    """Worst verdict and its subject, without facts: these contain paths and addresses."""
+    """Return the worst verdict and its subjects; the facts would reveal paths and addresses."""
     for worst in ("fail", "warn"):
         if subjects := {finding.subject for finding in findings if finding.verdict == worst}:
             return worst, tuple(sorted(subjects))
@@ -182,7 +182,7 @@ def _ipv4(address: str) -> str:
 
 
 def _addresses(host: str) -> list[str]:
-    """Addresses where seats reach the server; 0.0.0.0 means those of this machine's networks."""
+    """Addresses at which seats reach the server; for 0.0.0.0, those in this machine's networks."""
     if host != "0.0.0.0":
         return [host]
     found = (
@@ -197,7 +197,7 @@ def _addresses(host: str) -> list[str]:
 
 
 def _address_of_route() -> str:
-    """This machine's address towards other networks; empty without a route. Nothing is sent."""
+    """This machine's address on its route to other networks; empty without one. Sends nothing."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
         probe.connect(("192.0.2.1", 9))
         return probe.getsockname()[0]
@@ -208,7 +208,7 @@ def _address(text: str) -> str:
     """Normalise a room's address.
 
     Raises:
-        LabError: it is not one.
+        LabError: it is not a room's address.
     """
     try:
         parts = urlsplit(text.strip().rstrip("/"))

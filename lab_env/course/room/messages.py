@@ -1,4 +1,4 @@
-"""Identify a check's message by an id that contains nothing of the learner's.
+"""Identifies a check's message by an id that reveals nothing of the learner's answer.
 
 A message often includes the learner's answer: "You say 3; the listing has 4." In the checks' source
 it is a template with holes. A seat sends the template's id, and the room finds the template in its
@@ -39,7 +39,7 @@ Parts = tuple[str, ...]
 
 
 def message_id(lesson: str, text: str) -> str:
-    """Id of the lesson's message that fits a text best; empty if none does.
+    """Return the id of the lesson's message that matches a text best; empty if none does.
 
     Args:
         lesson: two digits.
@@ -50,13 +50,13 @@ def message_id(lesson: str, text: str) -> str:
 
 
 def message_text(lesson: str, known_id: str) -> str:
-    """Message with this id, with `…` for each hole; empty if this copy has no such message."""
+    """Return the message with this id, with `…` for each hole; empty if there is none."""
     parts = _messages(lesson).get(known_id) if known_id else None
     return HOLE.join(parts) if parts else ""
 
 
 def error_name(text: str) -> str:
-    """Name of the exception at the start of an error card, if it is well known."""
+    """Return the exception's name at the start of an error card; empty if it is not well known."""
     found = re.match(r"(\w+)\b", text)
     return found[1] if found and found[1] in KNOWN_ERRORS else ""
 
@@ -73,7 +73,7 @@ def _messages(lesson: str) -> dict[str, Parts]:
 
 @cache
 def _templates_of(folder: str) -> frozenset[Parts]:
-    """Templates in a folder's modules that are long enough to be told apart."""
+    """Templates in a folder's modules that are long enough to be distinguished."""
     return frozenset(
         parts
         for path in sorted((PACKAGE / folder).glob("*.py"))
@@ -92,7 +92,7 @@ def _templates_in(tree: ast.AST) -> Iterator[Parts]:
 
 
 def _parts(node: ast.AST) -> Parts | None:
-    """Template that an expression makes; None if it makes no text."""
+    """Template of a string expression; None for any other expression."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return (node.value,)
     if isinstance(node, ast.JoinedStr):
@@ -113,7 +113,7 @@ def _parts(node: ast.AST) -> Parts | None:
 
 
 def _closed(literals: Iterator[str]) -> Parts:
-    """Parts of a `str.format` template, which may end with a hole."""
+    """Parts of a `str.format` template; the empty last part allows a hole at the end."""
     return (*literals, "")
 
 

@@ -24,7 +24,7 @@ class Report(BaseModel):
         seat: random id, made when the seat joined.
         name: given with `--name`; empty otherwise.
         doctor: worst verdict of `lab doctor`; empty if it has not run.
-        doctor_about: subject of that verdict, for example `java`, `ports`: never the finding.
+        doctor_about: subjects of that verdict, for example `java`, `ports`; never the findings.
         lesson: two digits; empty while no lesson runs.
         exercise: id of the last exercise checked; empty before the first check.
         outcome: of that check; `lab in trouble` if a server of the lab failed.
@@ -32,7 +32,7 @@ class Report(BaseModel):
         message: id of the check's message (`lab_env.course.room.messages`).
         error: the exception's name if the learner's code raised a well-known one.
         idle_seconds: since the last check, or since the lesson's start.
-        leaving: the seat leaves the room.
+        leaving: true if the seat leaves the room.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)

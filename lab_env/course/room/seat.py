@@ -1,7 +1,7 @@
-"""A seat's side of the room: reports what a lesson's checks found, and that it is alive.
+"""A seat's side of the room: reports the results of a lesson's checks, and sends heartbeats.
 
-Everything happens in one background thread. A room that does not answer costs the lesson nothing:
-the thread waits one second for it and prints one line.
+Everything happens in one background thread. A room that does not answer does not slow the lesson
+down: only the thread waits for it, one second, and the learner sees one line.
 """
 
 import json
@@ -38,7 +38,7 @@ class Membership(BaseModel):
         seat: random id.
         name: given by the learner; empty otherwise.
         doctor: worst verdict of `lab doctor`.
-        doctor_about: subject of that verdict.
+        doctor_about: subjects of that verdict.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -55,7 +55,7 @@ class Refused(Exception):
     """The room answered, but refused the report.
 
     Args:
-        status: of HTTP.
+        status: HTTP status code.
     """
 
     def __init__(self, status: int):
@@ -64,7 +64,7 @@ class Refused(Exception):
 
 
 def membership() -> Membership | None:
-    """Room that this lab joined; None without one, or if its file is damaged."""
+    """Return this lab's membership of a room; None if it joined none, or the file is damaged."""
     try:
         return Membership.model_validate_json((settings().home / FILE).read_bytes())
     except (OSError, LabError, ValidationError):
@@ -138,7 +138,7 @@ class Activity:
         return message_id(self.lesson, self.text) if self.outcome == "not yet" else ""
 
     def fields(self) -> dict[str, Any]:
-        """Fields of `Report` for this activity."""
+        """Return the fields of `Report` for this activity."""
         failed = self.outcome == "error in your code"
         return {
             "lesson": self.lesson,
@@ -155,7 +155,7 @@ class Seat:
     """Reports this process's activity to the room, if there is one.
 
     Args:
-        joined: finds the room; called for each report.
+        joined: returns the membership; called for each report.
     """
 
     def __init__(self, joined: Callable[[], Membership | None] = membership):
@@ -171,7 +171,7 @@ class Seat:
 
     @contextmanager
     def entering(self, lesson: str) -> Generator[None]:
-        """Report that the lesson starting in the body of the `with` begins, or cannot begin.
+        """Report that the lesson started in the body of the `with`, or that it failed to start.
 
         Args:
             lesson: two digits; anything else, such as a demo, is not reported.
@@ -198,7 +198,7 @@ class Seat:
             self._report(Activity(now, exercise[:2], exercise, outcome, attempts, text))
 
     def trouble(self, place: str) -> None:
-        """Report that the lab itself failed, and start the doctor.
+        """Report that the lab itself failed, and start `lab doctor`.
 
         Args:
             place: the exercise checked, or the lesson about to start.

@@ -37,12 +37,12 @@ class RoomServer(ThreadingHTTPServer):
     Args:
         address: host and port to listen on.
         board: stores the reports.
-        code: of the seats.
-        key: of the page.
+        code: required from seats.
+        key: required for the page.
         join: command for seats, shown on the page.
 
     Raises:
-        OSError: the address cannot be listened on.
+        OSError: the server cannot listen on the address.
     """
 
     daemon_threads = True
@@ -67,7 +67,7 @@ class RoomServer(ThreadingHTTPServer):
         self.server_name, self.server_port = str(host), int(port)
 
     def process_request_thread(self, request, client_address) -> None:
-        """Serve a connection."""
+        """Serve a connection, for at most `LONGEST_S` seconds."""
         end = Timer(LONGEST_S, _cut, [request])
         end.daemon = True
         end.start()
@@ -105,7 +105,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     @property
     def room(self) -> RoomServer:
-        """The server, with its own type."""
+        """`server`, with its actual type."""
         return cast(RoomServer, self.server)
 
     def do_GET(self) -> None:

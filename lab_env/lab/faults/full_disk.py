@@ -1,7 +1,7 @@
 """A second object store on a disk small enough to fill: a tmpfs in its own namespace.
 
-It fills nothing of this machine and leaves nothing: the namespace goes with the store. Where a user
-may not create namespaces, there is no such store.
+It fills none of this machine's disks and leaves nothing behind: the namespace ends with the store.
+A user who may not create namespaces gets no such store.
 """
 
 import contextlib
@@ -32,8 +32,8 @@ class SmallStore:
     """An object store with little space.
 
     Args:
-        endpoints: those of the lab, with this store instead of its own.
-        disk: its disk, as this process can reach it.
+        endpoints: those of the lab, with this store instead of the lab's own.
+        disk: path of its disk, as this process sees it.
     """
 
     def __init__(self, endpoints: Endpoints, disk: Path):
@@ -49,7 +49,7 @@ class SmallStore:
         return written
 
     def make_room(self, seconds: float = 30) -> None:
-        """Delete the ballast of `fill`, and wait until the store accepts objects again.
+        """Delete the file written by `fill`, and wait until the store accepts objects again.
 
         Raises:
             TimeoutError: it accepts none in that time.
@@ -74,7 +74,8 @@ def small_store(endpoints: Endpoints, megabytes: int = 256) -> Generator[SmallSt
         endpoints: the running services; MinIO must be the lab's own.
 
     Yields:
-        The store, with an empty bucket; None where this machine allows no such disk.
+        The store, with an empty bucket; None if this machine does not allow such a disk, or the
+        store does not start.
     """
     with tempfile.TemporaryDirectory(prefix="lab-small-store-") as folder:
         disk = Path(folder) / "data"
@@ -114,7 +115,7 @@ def _start_minio(
 
 
 def _is_ready(endpoints: Endpoints, process: subprocess.Popen, seconds: float = 20) -> bool:
-    """Make the bucket; return False if the store ends or does not answer."""
+    """Create the bucket; return False if the store exits or does not respond."""
     deadline = time.monotonic() + seconds
     while process.poll() is None and time.monotonic() < deadline:
         try:

@@ -1,4 +1,4 @@
-"""A gate between Spark and the object store that can count, hold, fail or lose chosen requests.
+"""A proxy between Spark and the object store that can count, hold, fail or lose chosen requests.
 
 It forwards each request unchanged, including the Host header, so that the signature stays valid.
 Every write has a class (`offsets`, `data`, `instant` and so on), and a rule names the k-th request
@@ -33,7 +33,7 @@ def classify(method: str, key: str) -> str:
     """Class of a request: the part of a stream or Hudi table that it writes.
 
     Args:
-        key: of the object, without the bucket.
+        key: object key, without the bucket.
 
     Returns:
         One of `CLASSES`; `other` for a write of something else, `read` for GET, HEAD and listings,
@@ -75,11 +75,11 @@ class Request:
     Args:
         number: counted from 1.
         at: arrival, seconds since 1970.
-        method: of HTTP.
-        key: of the object; empty for a request about the bucket.
+        method: HTTP method.
+        key: object key; empty for a request about the bucket.
         kind: its class, see `classify`.
         size: bytes of its body.
-        status: of the answer; 0 while there is none.
+        status: HTTP status of the answer; 0 until there is one.
         fate: `passed`, or a rule's action.
     """
 
@@ -103,7 +103,7 @@ class Rule:
         k: position within its class, from 1, after the rule was set.
         part: text that the key must contain, for example `orders_mor/`.
         times: number of requests, from the k-th on.
-        status: of the answer, for `error`.
+        status: HTTP status of the answer, for `error`.
         seconds: how long it holds a request if nobody releases it.
     """
 
@@ -196,7 +196,7 @@ class Gate:
             rule.released.set()
 
     def drop(self) -> None:
-        """Close all connections: held requests never reach the store, as their client is dead."""
+        """Close all connections after a client has died; held requests never reach the store."""
 
         async def drop() -> None:
             for task in list(self._tasks):
@@ -332,7 +332,7 @@ def _parse(head: bytes) -> tuple[str, dict[str, str]]:
 
 
 async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> bytes:
-    """Body as it came, chunked or of a known length."""
+    """Read a body without decoding it, chunked or of a known length."""
     if headers.get("transfer-encoding", "").lower() != "chunked":
         return await reader.readexactly(int(headers.get("content-length", 0)))
     parts = []

@@ -1,4 +1,4 @@
-"""Messages that are not events; many parsers accept them, change them, or hang on them."""
+"""Invalid messages that many parsers accept, change, or hang on."""
 
 from lab_env.shop.events import encode
 
@@ -7,10 +7,10 @@ MOMENT = "2026-11-20T10:00:00.000000Z"
 
 
 def odd_messages(order_id: str = "O-1") -> dict[str, bytes]:
-    """One message of each kind, by its defect; otherwise it is a new order of 5.00.
+    """Return the invalid messages by defect; each is otherwise a new order of 5.00.
 
     Args:
-        order_id: of the order, which no table may ever have.
+        order_id: id of these orders; it must never appear in a table.
     """
     day = MOMENT[:10]
     good = encode("E-1", "create", order_id, "C-1", "P-1", 500, "new", MOMENT, day, MOMENT)

@@ -37,7 +37,7 @@ def kill_service(name: str) -> None:
 
 
 def refuse_client(name: str, client: psutil.Process, attempts: int = 3) -> None:
-    """Stop a service until a client has tried in vain to connect, then restart it.
+    """Stop a service until a client has failed to connect `attempts` times, then restart it.
 
     Meanwhile its port accepts each connection and closes it immediately.
 

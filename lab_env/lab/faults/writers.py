@@ -27,7 +27,7 @@ def open_batches(
     Such a batch has an offset file and no commit file. After a restart Spark replays it.
 
     Args:
-        sinks: those to look at; each has planned a batch before.
+        sinks: the sinks to check; each must have planned a batch.
 
     Returns:
         Batch number by sink, without the sinks whose newest batch is committed.
@@ -45,16 +45,16 @@ def kill_in_mid_batch(
 ) -> dict[str, int]:
     """Kill a writer's JVM while a batch of at least one sink is planned and not committed.
 
-    The JVM is frozen for each look, so that the state is unchanged when it is killed.
+    The JVM is frozen for each check, so that the state is unchanged when it is killed.
 
     Args:
-        writer: it runs, and each of the sinks has planned a batch.
+        writer: a running writer; each of the sinks must have planned a batch.
 
     Returns:
         Batch number by sink of the batches left open.
 
     Raises:
-        TimeoutError: there was no such moment.
+        TimeoutError: no batch was open at any check.
     """
     jvm = jvm_of(writer)
     deadline = time.monotonic() + seconds

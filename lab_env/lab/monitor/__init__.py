@@ -1,5 +1,5 @@
-"""The pipeline seen from outside: the metrics of broker, checkpoint and timeline.
+"""Monitoring of pipelines from outside: metrics from broker, checkpoint and timeline.
 
-A writer's own metrics end with the writer. So another process, the exporter, reads the broker, the
-checkpoint and the table's timeline, and Prometheus stores the results.
+A writer's own metrics stop when the writer stops. So another process, the exporter, reads the
+broker, the checkpoint and the table's timeline, and Prometheus stores the results.
 """

@@ -1,4 +1,4 @@
-"""Measure all watched pipelines at the same time, without waiting long for a part that hangs.
+"""Measures all watched pipelines at the same time, without waiting long for a part that hangs.
 
 A broker or a store may hang instead of refusing. So each part of each pipeline is read in its own
 thread: a hanging read does not hold up the others, and soon counts as failed.
@@ -78,7 +78,7 @@ class Latest(Generic[Read]):
             return not self.running
 
     def get(self, seconds: float) -> Read | None:
-        """Wait at most so many seconds for the value; None if it failed or is too old."""
+        """Wait at most `seconds` for the value; return None if it failed or is too old."""
         if self._thread is not None:
             self._thread.join(max(0.0, seconds))
         newest = self._newest
@@ -131,8 +131,10 @@ class Watch:
         self._topic.begin()
 
     def samples(self, deadline: float) -> Iterator[Sample]:
-        """Yield the samples ready by the deadline (monotonic seconds); unread parts count as
-        down.
+        """Yield the samples ready by the deadline; unread parts count as down.
+
+        Args:
+            deadline: monotonic seconds.
         """
         table = self._table.get(deadline - time.monotonic()) if self._table else None
         topic = self._topic.get(deadline - time.monotonic())
@@ -182,7 +184,7 @@ class Collector:
         self._lock = threading.Lock()
 
     def samples(self, seconds: float = 0.7) -> list[Sample]:
-        """Current metrics, after at most so many seconds."""
+        """Return the current metrics, after at most `seconds`."""
         return list(self._samples(time.monotonic() + seconds, seconds))
 
     def close(self) -> None:

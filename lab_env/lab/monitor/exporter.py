@@ -1,9 +1,9 @@
-"""Serve the metrics of the watched pipelines: `python -m lab_env.lab.monitor.exporter ...`.
+"""Serves the metrics of the watched pipelines: `python -m lab_env.lab.monitor.exporter ...`.
 
 It measures on request. A value that could not be read for five seconds is left out; ages are
 recomputed for each scrape. The log gives the reasons. The lab starts it as the service `exporter`.
 For other pipelines it needs the file `lessons/NAME/watched.json` in some folder, the addresses of
-broker and store, and the store's keys in the environment. Table times count as UTC, as the lab's
+broker and store, and the store's keys in the environment. It reads table times as UTC, as the lab's
 writers write them.
 """
 

@@ -109,10 +109,10 @@ class PrometheusHandle:
         return metrics_client.alerts(self.url)
 
     def wait_for_alert(self, name: str, state: str = "firing", seconds: float = 30) -> float:
-        """Wait until an alert is in a state.
+        """Wait until an alert reaches a state.
 
         Args:
-            state: pending, firing, or `gone`: neither of them.
+            state: `pending`, `firing`, or `gone` for neither of them.
 
         Returns:
             Seconds waited.

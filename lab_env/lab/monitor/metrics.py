@@ -85,7 +85,7 @@ class Topic:
 
 
 def topic_samples(labels: Mapping[str, str], topic: Topic, now: float) -> Iterator[Sample]:
-    """Lag and ages of a reader's messages; nothing while its position is not known.
+    """Yield lag and ages of a reader's messages; nothing while its position is not known.
 
     Times are those of the messages: the producer's clock, or the broker's if the topic is set to
     `LogAppendTime`.
@@ -115,14 +115,14 @@ def topic_samples(labels: Mapping[str, str], topic: Topic, now: float) -> Iterat
 
 
 def checkpoint_samples(labels: Mapping[str, str], position: Position) -> Iterator[Sample]:
-    """Number of the newest batch committed in the checkpoint."""
+    """Yield the number of the newest batch committed in the checkpoint."""
     if position.batch is not None:
         recorded = {**labels, "recorded_in": "checkpoint"}
         yield Sample("pipeline_batch", recorded, position.batch)
 
 
 def table_samples(labels: Mapping[str, str], table: Snapshot, now: float) -> Iterator[Sample]:
-    """Metrics of a table's timeline and files.
+    """Yield the metrics of a table's timeline and files.
 
     Args:
         now: s since 1970.
@@ -168,7 +168,7 @@ def _clock_ahead(
 
 
 def up_sample(labels: Mapping[str, str], part: str, up: bool) -> Sample:
-    """Sample that says if a part of a pipeline (topic, checkpoint, table) could be read."""
+    """Make a sample: 1 if a pipeline's part (topic, checkpoint, table) could be read, else 0."""
     return Sample("pipeline_up", {**labels, "part": part}, int(up))
 
 

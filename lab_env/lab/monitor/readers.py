@@ -1,4 +1,4 @@
-"""Read a pipeline's topic, checkpoint and table, without Spark."""
+"""Reads a pipeline's topic, checkpoint and table, without Spark."""
 
 import time
 from collections.abc import Mapping

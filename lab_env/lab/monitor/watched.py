@@ -1,7 +1,7 @@
 """The watched pipelines: those of the lab's writers, and those that a lesson adds.
 
-A writer that was killed, failed or stalled stays watched: the alert exists for it. A writer that
-was stopped on purpose, or has read all its input, does not have to keep up.
+A writer that was killed, failed or stalled stays watched, so that an alert can fire. A writer that
+was stopped on purpose, or has read all its input, is no longer watched.
 """
 
 import json
@@ -42,7 +42,7 @@ class Pipeline:
 
 
 def watched(home: Path) -> list[Pipeline]:
-    """Pipelines of a lab, ordered by label."""
+    """Return the watched pipelines of a lab, ordered by label."""
     found = {
         (pipeline.namespace, pipeline.name): pipeline
         for pipeline in (*_of_writers(home / "writers"), *_of_lessons(home / "lessons"))
@@ -92,7 +92,7 @@ def _of_lessons(folder: Path) -> Iterator[Pipeline]:
 
 
 def _read(path: Path) -> list[Pipeline]:
-    """Pipelines in a file; skip invalid entries, so that they hide no other."""
+    """Pipelines in a file; invalid entries are skipped and do not affect the others."""
     names = {field.name for field in fields(Pipeline)}
     found = []
     listed = _json(path).get("pipelines")
@@ -103,7 +103,7 @@ def _read(path: Path) -> list[Pipeline]:
 
 
 def _write(path: Path, pipelines: dict[str, Pipeline]) -> None:
-    """Replace the file in one step: the exporter may read it at any time."""
+    """Replace the file atomically: the exporter may read it at any time."""
     partial = path.with_suffix(".new")
     partial.write_text(json.dumps({"pipelines": [asdict(one) for one in pipelines.values()]}))
     os.replace(partial, path)

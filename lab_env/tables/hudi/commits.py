@@ -101,9 +101,7 @@ class Commit:
 
     @property
     def deleted(self) -> int:
-        """Number of records deleted one by one; 0 for a rewrite. Replaced file groups do not
-        count.
-        """
+        """Number of deleted records, without those in replaced file groups; 0 for a rewrite."""
         return 0 if self.rewrites else sum(file.deleted for file in self.files)
 
     @property
@@ -117,16 +115,16 @@ class Commit:
         return sum(file.size for file in self.files)
 
     def frame(self) -> pd.DataFrame:
-        """Its files as a table, one row per file."""
+        """Return its files as a DataFrame, one row per file."""
         return pd.DataFrame(self.files, columns=list(WrittenFile.__dataclass_fields__))
 
 
 @lru_cache(maxsize=256)
 def read_avro(content: bytes) -> dict:
-    """Only record of an Avro container, not to be changed; empty for an empty file.
+    """Return the only record of an Avro container; empty for an empty file.
 
-    It is cached: a snapshot needs the records of a whole timeline, and most are those of the
-    previous snapshot.
+    The record is cached, so do not change it. A snapshot needs the records of a whole timeline, and
+    most of them are the same as in the previous snapshot.
     """
     records: Iterator[Any] = fastavro.reader(io.BytesIO(content)) if content else iter(())
     return next(records, {})
@@ -154,7 +152,7 @@ def decode_commit(record: dict, instant: Instant) -> Commit:
 
 
 def written_files(record: dict) -> tuple[WrittenFile, ...]:
-    """Files of a write, by partition, from its decoded metadata."""
+    """Return the files of a write, ordered by partition, from its decoded metadata."""
     stats = record.get("partitionToWriteStats") or {}
     return tuple(
         file
@@ -165,7 +163,7 @@ def written_files(record: dict) -> tuple[WrittenFile, ...]:
 
 
 def replaced_groups(record: dict) -> tuple[tuple[str, str], ...]:
-    """Partition and id of each file group that a write replaced, from its decoded metadata."""
+    """Return partition and id of each file group that a write replaced, from its metadata."""
     groups = record.get("partitionToReplaceFileIds") or {}
     return tuple((partition, group) for partition, found in groups.items() for group in found)
 

@@ -26,7 +26,7 @@ def is_manifest(key: str) -> bool:
 
 
 def valid_files(contents: Mapping[str, bytes]) -> list[str]:
-    """Keys of the history's valid files.
+    """Return the keys of the history's valid files.
 
     Args:
         contents: bytes of `_version_` and of the manifests, by key; other keys are ignored.
@@ -39,7 +39,7 @@ def valid_files(contents: Mapping[str, bytes]) -> list[str]:
 
 
 def archived_instants(contents: Mapping[str, bytes]) -> list[tuple[Instant, dict]]:
-    """Archived instants and their decoded metadata, ordered by requested time.
+    """Return the archived instants and their decoded metadata, ordered by requested time.
 
     Args:
         contents: bytes of the history's manifests and files, by key.
@@ -53,9 +53,7 @@ def archived_instants(contents: Mapping[str, bytes]) -> list[tuple[Instant, dict
 
 @lru_cache(maxsize=64)
 def _instants(content: bytes) -> list[tuple[Instant, dict]]:
-    """Instants in one file, cached: it never changes, and watching a table reads it every
-    second.
-    """
+    """Instants in one file. Cached: the file never changes, and a watcher reads it every second."""
     # One thread: these files are tiny, and idle Arrow threads outlive short programs.
     rows = pq.read_table(io.BytesIO(content), use_threads=False).to_pylist()
     return [_instant(row) for row in rows]

@@ -1,8 +1,8 @@
-"""Find damaged files of a table before a reader fails on them, or skips them.
+"""Finds damaged files of a table before a reader fails on them, or skips them.
 
 Some readers skip a damaged log file without an error and show old rows. This check compares the
-files that a query of the latest state reads with their commits' records, and walks through the
-blocks of the log files. It reads logs, but of base files only those that no commit on the timeline
+files that a query of the latest state reads with their commits' metadata, and walks through the
+blocks of the log files. It reads all logs, but only those base files that no commit on the timeline
 records.
 
 Source: Apache Hudi's technical specification, section on the log file format.
@@ -41,7 +41,7 @@ class Damage:
 
 
 def damaged_files(files: TableFiles) -> list[Damage]:
-    """Damaged files of the timeline, and among those that a query of the latest state reads.
+    """Return damaged files: of the timeline, or among those that a query of the latest state reads.
 
     Args:
         files: the table's files. No writer should run: a file that it has just cleaned counts as
@@ -51,7 +51,7 @@ def damaged_files(files: TableFiles) -> list[Damage]:
         The damage; empty if the table is intact.
 
     Raises:
-        TableNotFound: the path holds no Hudi table.
+        TableNotFound: there is no Hudi table at the path.
     """
     sizes = files.sizes()
     if unreadable := list(_unreadable_instants(files, sizes)):
@@ -68,9 +68,9 @@ def damaged_files(files: TableFiles) -> list[Damage]:
 
 
 def damaged_metadata(files: TableFiles) -> list[Damage]:
-    """Damaged logs of a table's metadata table, where writers and readers look up the files.
+    """Return damaged logs of the metadata table, where writers and readers look up the files.
 
-    Hudi skips what it cannot read there, so a writer overlooks files and a reader their rows.
+    Hudi skips unreadable logs there, so writers miss files and readers miss their rows.
     """
     logs = [
         key for key in files.sizes() if key.startswith(METADATA) and _is_log(key.rpartition("/")[2])
@@ -145,7 +145,7 @@ def _damage(
 
 
 def _missing(snapshot: Snapshot) -> Iterator[Damage]:
-    """Files that the newest slices need according to their commits, and that are missing."""
+    """Missing files that the newest slices need according to their commits."""
     present = {(file.partition, file.name) for file in snapshot.files}
     replaced = dict(snapshot.replaced)
     groups: dict[tuple[str, str], list[tuple[str, WrittenFile]]] = {}

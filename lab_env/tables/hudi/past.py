@@ -1,7 +1,7 @@
-"""A table's past: its state when each of its instants was complete.
+"""A table's past: its state at the completion of each instant.
 
-Cleaned files are no longer in the listing, but the timeline or its archive has the write that made
-them and the clean. An instant counts from its completion on, as for readers.
+Cleaned files are no longer in the listing, but the timeline or its archive records the write that
+made them and the clean. An instant takes effect when it completes; then readers see it.
 """
 
 from collections.abc import Iterable
@@ -21,8 +21,8 @@ class Moment:
     """A table at the completion of one instant.
 
     Args:
-        table: the table then, without uncommitted files. Its `since` is the moment before; None if
-        that is not known.
+        table: the table at that time, without uncommitted files. Its `since` is the moment before;
+        None if that is not known.
     """
 
     instant: Instant
@@ -54,7 +54,7 @@ class Past:
     Args:
         moments: the newest moments, from old to new.
         completed: number of completed instants on the timeline and in its archive.
-        unknown: completed instants, the oldest, whose moment cannot be rebuilt, because a later
+        unknown: the oldest completed instants, whose moments cannot be rebuilt, because a later
         clean deleted files whose write is no longer recorded.
         older_files: stored files whose write is no longer recorded, so that no moment adds them.
         undone: requested times of instants that a restore removed from the timeline.
@@ -138,10 +138,10 @@ def _lives(table: Snapshot, done: Iterable[Instant]) -> list[_Life]:
 
 
 def _first_known(table: Snapshot, done: Iterable[Instant], lives: Iterable[_Life]) -> str:
-    """Time from which the table's files are known.
+    """Time from which all files of the table are known.
 
-    That is the completion of the last clean that deleted a file of unknown size, whose write is no
-    longer recorded.
+    It is the completion of the last clean that deleted a file whose write is no longer recorded, so
+    that its size is unknown.
     """
     known = {life.file.key for life in lives}
     cleans = {file.cleaned for file in table.cleaned if _key(file) not in known}
@@ -186,7 +186,7 @@ def _pending(instant: Instant) -> Instant:
 def _planned_at(table: Snapshot, instants: Iterable[Instant]) -> tuple[tuple[str, str, str], ...]:
     """File group, requested time and action of each pending plan among some instants.
 
-    The plan of an action that was carried out later follows from the files it wrote and replaced.
+    If the action was completed later, its plan is derived from the files it wrote and replaced.
     """
     planned = set()
     for instant in instants:

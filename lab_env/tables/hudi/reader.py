@@ -1,4 +1,4 @@
-"""Read a table's snapshot: one listing, and the small files of its timeline.
+"""Reads a table's snapshot from one listing and the small files of its timeline.
 
 States and times of instants come from the names of timeline files, file slices from the names of
 data files. Rows, replaced file groups and cleaned files come from the instants' metadata.
@@ -40,7 +40,7 @@ def read_table(files: TableFiles, since: Snapshot | None = None) -> Snapshot:
         since: an earlier snapshot to compare with: sets `new_files`, `gone_files` and the like.
 
     Raises:
-        TableNotFound: the path holds no Hudi table.
+        TableNotFound: there is no Hudi table at the path.
         UnsupportedTable: the table's version is before 8, whose timeline has another layout.
     """
     sizes = files.sizes()
@@ -163,7 +163,7 @@ def _data_files(
 
 
 def _commit_rule(instants: Iterable[Instant], history: Iterable[Instant]) -> Callable[[str], bool]:
-    """Make a function that says if an instant's files count for readers, by Hudi's own rule."""
+    """Make a function that returns True if readers use an instant's files, by Hudi's own rule."""
     states = {i.requested: i.state for i in (*history, *instants) if i.writes}
     first = min((i.requested for i in instants if i.writes and i.completed), default="")
 
@@ -177,7 +177,7 @@ def _commit_rule(instants: Iterable[Instant], history: Iterable[Instant]) -> Cal
 
 
 def replaced_by(records: Records) -> list[tuple[str, str]]:
-    """Replaced file groups, with the requested time of the action that replaced them."""
+    """Return the replaced file groups, with the requested time of the action that replaced them."""
     replaced = {
         group: requested
         for (_, requested), record in records.items()

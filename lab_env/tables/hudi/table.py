@@ -1,6 +1,6 @@
 """A Hudi table at one moment: its instants, its files, and the file slices that they form.
 
-The difference of two snapshots is a pandas table.
+Subtracting one snapshot from another gives a pandas DataFrame of the objects that differ.
 """
 
 from collections.abc import Mapping
@@ -123,8 +123,8 @@ class Snapshot:
         cleaned: files that cleans deleted, as far as timeline and history record them.
         planned: file group, requested time and action of each pending compaction and clustering.
         records: decoded metadata of completed instants, by action and requested time.
-        damage: known damage of files, by path below the table; empty if nobody has checked.
-        compared_with: name of `since`, for people.
+        damage: known damage of files, by path below the table; empty if not checked.
+        compared_with: name of `since` in texts.
     """
 
     path: str
@@ -144,7 +144,7 @@ class Snapshot:
     compared_with: str = field(default="the last look", compare=False, repr=False)
 
     def commit(self, requested: str | None = None) -> Commit:
-        """Metadata of a completed write.
+        """Return the metadata of a completed write.
 
         Args:
             requested: the write's requested time, as in `instants` and in file names. By default
@@ -177,7 +177,7 @@ class Snapshot:
 
     @cached_property
     def writers(self) -> dict[str, str]:
-        """Writers by requested time, where a write's metadata has `_writer`."""
+        """Writers by requested time, for the writes whose metadata has `_writer`."""
         named = {
             requested: (record.get("extraMetadata") or {}).get(WRITER)
             for (_, requested), record in self.records.items()
@@ -233,7 +233,7 @@ class Snapshot:
     def rows(self) -> int | None:
         """Number of rows in a query of the latest state.
 
-        None if unmerged logs or missing commits leave the number open.
+        None if the number is unknown because of unmerged logs or missing commits.
         """
         files = [file for part in self.current for file in part.files if file.kind != "cdc"]
         if any(file.kind == "log" or file.rows is None for file in files):
@@ -276,20 +276,20 @@ class Snapshot:
         return frozenset(file for file in self.files if file.key not in known)
 
     def parts(self) -> pd.DataFrame:
-        """Objects and bytes, one row per part: base, log, cdc, timeline, metadata, other."""
+        """Return objects and bytes, one row per part: base, log, cdc, timeline, metadata, other."""
         return self.frame().groupby("part", sort=False)["bytes"].agg(objects="count", bytes="sum")
 
     def frame(self) -> pd.DataFrame:
-        """One row per object: part, partition, file_group, instant, name, bytes."""
+        """Return a row per object: part, partition, file_group, instant, name, bytes."""
         rows = [(f.kind, f.partition, f.group, f.instant, f.name, f.size) for f in self.files]
         rows += [(part, "", "", "", name, size) for part, name, size in self.bookkeeping]
         columns = ["part", "partition", "file_group", "instant", "name", "bytes"]
         return pd.DataFrame(rows, columns=columns)
 
     def __sub__(self, before: "Snapshot") -> pd.DataFrame:
-        """Objects that differ from `before`.
+        """Return the objects that differ from `before`.
 
-        The columns of `frame()` follow `change`, which is new, gone or changed.
+        The first column is `change` (new, gone or changed); the others are those of `frame()`.
         """
         both = self.frame().merge(
             before.frame(),

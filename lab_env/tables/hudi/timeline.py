@@ -103,7 +103,7 @@ def is_instant(text: str) -> bool:
 
 
 def to_datetime(instant: str) -> datetime:
-    """Instant time as a datetime in UTC; missing milliseconds are 0."""
+    """Convert an instant time to a datetime in UTC; missing milliseconds are 0."""
     digits = f"{instant:0<17}"
     return datetime.strptime(f"{digits[:14]}.{digits[14:17]}", "%Y%m%d%H%M%S.%f").replace(
         tzinfo=UTC
@@ -111,19 +111,20 @@ def to_datetime(instant: str) -> datetime:
 
 
 def to_seconds(instant: str) -> float:
-    """Instant time as seconds since 1970."""
+    """Convert an instant time to seconds since 1970."""
     return to_datetime(instant).timestamp()
 
 
 def from_seconds(seconds: float) -> str:
-    """Instant time nearest to these seconds since 1970.
+    """Return the instant time nearest to a time in seconds since 1970.
 
-    Rounding down instead would fetch a commit again that was completed at these seconds.
+    Rounding down would make a query from this instant repeat a commit completed at exactly this
+    time.
     """
     nearest = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=round(seconds * 1000))
     return f"{nearest:%Y%m%d%H%M%S}{nearest.microsecond // 1000:03d}"
 
 
 def seconds_between(begin: str, end: str) -> float:
-    """Seconds from one instant time to another."""
+    """Return the seconds from one instant time to another."""
     return (to_datetime(end) - to_datetime(begin)).total_seconds()

@@ -62,7 +62,7 @@ class BucketUsage:
 
 
 def usage_in(metrics: str, written: str) -> BucketUsage:
-    """Usage from a bucket's metrics.
+    """Compute a bucket's usage from its metrics.
 
     Args:
         written: traffic counter of the bytes written, `sent` or `received`.
@@ -86,7 +86,7 @@ class MeteredBucket:
     """Bucket for one sink, whose usage MinIO counts.
 
     Args:
-        sink: the name of the bucket ends with it.
+        sink: last part of the bucket's name.
     """
 
     def __init__(self, endpoints: Endpoints, sink: str):
@@ -99,7 +99,7 @@ class MeteredBucket:
         return self.endpoints.bucket
 
     def make(self) -> None:
-        """Recreate the bucket, and find out which counter of its store counts the bytes written.
+        """Recreate the bucket, and find out which of MinIO's counters counts the bytes written.
 
         Raises:
             LabError: the store has no such metrics.
@@ -123,7 +123,7 @@ class MeteredBucket:
         self.clear()
 
     def usage(self) -> BucketUsage:
-        """Usage since the bucket was created or MinIO was started."""
+        """Return the usage since the bucket was created or MinIO was started."""
         return usage_in(self._metrics(), self._written)
 
     def clear(self) -> None:

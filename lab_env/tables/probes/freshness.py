@@ -13,7 +13,7 @@ from lab_env.tables.hudi.timeline import is_instant
 def event_freshness(
     sends: pd.DataFrame, batches: pd.DataFrame, completions: dict[str, float]
 ) -> pd.Series:
-    """Seconds from sent to visible, one value per acknowledged send.
+    """Return the seconds from sent to visible, one value per acknowledged send.
 
     Args:
         sends: the ledger's acknowledged sends: partition, offset, sent_at (µs since 1970).
@@ -37,7 +37,7 @@ def event_freshness(
 
 
 def batch_completions(batches: pd.DataFrame, completions: dict[str, float]) -> np.ndarray:
-    """Time when each batch became visible.
+    """Return the time when each batch became visible.
 
     A file sink names its log entries by batch number. A Hudi table has one completed write per
     batch, in the same order.

@@ -3,7 +3,7 @@
 The count includes the log files of a Merge-on-Read table, each about once. It excludes the driver's
 reads (timeline, settings, schema). More bytes go over the wire: the reader opens each log twice,
 first for its header, and S3A requests the rest of the file each time. S3A's own counter
-`stream_read_total_bytes` has the latter for this Java process.
+`stream_read_total_bytes` counts these bytes for this Java process.
 """
 
 import json
@@ -52,11 +52,11 @@ class InputBytes:
 
 
 def input_of(group: str, jobs: list[dict], stages: list[dict]) -> int:
-    """Input of one job group.
+    """Sum the input of one job group.
 
     Args:
         jobs: response of Spark's REST API for `jobs`.
-        stages: response for `stages`; failed attempts count too, because they have read.
+        stages: response for `stages`; failed attempts count too, because they also read data.
 
     Returns:
         Bytes.

@@ -1,6 +1,4 @@
-"""Objects that this Spark driver read: number of offsets and bytes of each, from S3A's debug
-log.
-"""
+"""Objects that this Spark driver read, with their offsets and bytes, from S3A's debug log."""
 
 import re
 from collections.abc import Generator
@@ -27,7 +25,7 @@ class Reads:
         self.log = log
 
     def frame(self) -> pd.DataFrame:
-        """One row per object, by its key: places (number of different offsets requested), bytes."""
+        """Return a row per object key: places (number of different requested offsets) and bytes."""
         places: dict[str, set[str]] = {}
         for key, start in _REQUEST.findall(self.log):
             places.setdefault(key, set()).add(start)
@@ -43,7 +41,7 @@ def watch(lab) -> Generator[Reads]:
     """Record the reads of a lab's Spark driver in a `with` block.
 
     Args:
-        lab: on a cluster the executors' requests are not recorded.
+        lab: if its Spark runs on a cluster, the executors' requests are not recorded.
 
     Yields:
         The reads, complete after the block.

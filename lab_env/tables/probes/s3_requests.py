@@ -1,4 +1,4 @@
-"""HTTP requests of this Spark process to the object store, by the counters of its S3A client.
+"""HTTP requests of this Spark process to the object store, counted by its S3A client.
 
 The client counts each request that it sends, so the figures are exact and available immediately.
 Here Spark runs driver and tasks in one JVM; on a cluster each executor has its own counters.

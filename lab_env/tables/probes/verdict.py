@@ -1,8 +1,8 @@
-"""Compare two ways by their rounds: lower, higher, equal or inconclusive.
+"""Compares two variants over several measured rounds: lower, higher, equal or inconclusive.
 
-A difference counts only if it exceeds the noise: all rounds of one way lie on one side of all
-rounds of the other, and the medians are farther apart than either way varies. Exercise 20.4 teaches
-the rule.
+A difference counts only if it exceeds the noise: all rounds of one variant are lower than all
+rounds of the other, and the medians are farther apart than the lowest and highest round of either
+variant. Exercise 20.4 teaches the rule.
 """
 
 import statistics
@@ -14,7 +14,7 @@ LOWER, HIGHER, EQUAL, INCONCLUSIVE = "lower", "higher", "equal", "inconclusive"
 
 @dataclass(frozen=True)
 class Spread:
-    """Summary of the figures of one way over the rounds.
+    """Summary of one variant's figures over the rounds.
 
     Args:
         rounds: number of rounds.
@@ -32,17 +32,17 @@ class Spread:
 
     @property
     def width(self) -> float:
-        """Difference of the highest and the lowest round."""
+        """Difference between the highest and the lowest round."""
         return self.high - self.low
 
 
 def verdict(this: Spread, other: Spread) -> str:
-    """Compare one way with another.
+    """Compare one variant with another.
 
     Returns:
         `LOWER` or `HIGHER` if `this` differs from `other` by more than the noise; `EQUAL` if every
         round of both gave the same figure; otherwise `INCONCLUSIVE`. A single round is always
-        inconclusive, because it does not show how much the way varies.
+        inconclusive, because it does not show how much the figures vary.
     """
     if min(this.rounds, other.rounds) < 2:
         return INCONCLUSIVE

@@ -1,4 +1,4 @@
-"""Texts of the X-ray for its parts, in the text form and under the pointer."""
+"""Texts for the parts of the X-ray, in its text form and its hover texts."""
 
 from lab_env.platform.display.units import duration_text, size_text
 from lab_env.tables.hudi.table import CleanedFile, DataFile, FileSlice, Instant, Snapshot
@@ -9,20 +9,18 @@ MOST = 200  # maximum number of instants in one hover text
 
 
 def clock(instant: str) -> str:
-    """Time of day of an instant time: `09:15:00.705` for `20261120091500705`."""
+    """Return the time of day of an instant time: `09:15:00.705` for `20261120091500705`."""
     time = f"{instant[8:10]}:{instant[10:12]}:{instant[12:14]}"
     return f"{time}.{instant[14:17]}" if len(instant) >= 17 else time
 
 
 def date(instant: str) -> str:
-    """Date of an instant time: `2026-11-20`."""
+    """Return the date of an instant time: `2026-11-20`."""
     return f"{instant[:4]}-{instant[4:6]}-{instant[6:8]}"
 
 
 def instant(table: Snapshot, which: Instant) -> str:
-    """Describe an instant: action, state, both times, and the effect of a clean, rollback,
-    savepoint or restore.
-    """
+    """Describe an instant: action, state, both times, and its `effect` if it has one."""
     if which.completed:
         took = duration_text(seconds_between(which.requested, which.completed))
         words = f"requested {which.requested}  completed {which.completed} ({took} later)"
@@ -59,7 +57,7 @@ def file(table: Snapshot, which: DataFile) -> str:
 
 
 def change(table: Snapshot, which: DataFile) -> str:
-    """`rewritten` for a new file whose file group already had a base file, else `new`."""
+    """Return `rewritten` for a new base file whose file group already had one, else `new`."""
     return "rewritten" if which in table.rewritten_files else "new"
 
 
@@ -74,7 +72,7 @@ def cleaned(which: CleanedFile) -> str:
 
 
 def state(table: Snapshot, part: FileSlice) -> str:
-    """State of a slice: whether readers use it, and its pending actions."""
+    """Describe a slice's state: whether readers use it, and its pending actions."""
     replaced = dict(table.replaced).get(part.group)
     words = "current" if part.current else "older"
     if replaced:
@@ -103,7 +101,7 @@ def rows(count: int) -> str:
 
 
 def content(table: Snapshot, partition: str, group: str) -> str:
-    """Rows and changes of a file group, or why readers skip it."""
+    """Describe a file group's rows and changes, or why readers skip it."""
     replaced = dict(table.replaced).get(group)
     if replaced:
         return f"replaced {clock(replaced)[:8]}"
@@ -124,24 +122,24 @@ def content(table: Snapshot, partition: str, group: str) -> str:
 
 
 def plural(count: int, word: str) -> str:
-    """Abbreviated number with its noun."""
+    """Return an abbreviated number with its noun."""
     return f"{rows(count)} {word}{'' if count == 1 else 's'}"
 
 
 def counted(count: int, word: str) -> str:
-    """Exact number with its noun."""
+    """Return an exact number with its noun."""
     return f"{count:,} {word}{'' if count == 1 else 's'}"
 
 
 def totals(table: Snapshot) -> str:
-    """Data files, their bytes, and rows where they are known."""
+    """Describe the number of data files, their bytes, and the rows if known."""
     bytes_ = size_text(sum(f.size for f in table.files))
     words = f"{plural(len(table.files), 'data file')} · {bytes_}"
     return words if table.rows is None else f"{plural(table.rows, 'row')} · {words}"
 
 
 def parts(table: Snapshot) -> list[tuple[str, str]]:
-    """Each part of the table with its objects and bytes."""
+    """Describe each part of the table with its objects and bytes."""
     return [
         (row.Index, f"{row.Index} {row.objects} ({size_text(row.bytes)})")
         for row in table.parts().itertuples()
@@ -149,7 +147,7 @@ def parts(table: Snapshot) -> list[tuple[str, str]]:
 
 
 def metadata(table: Snapshot) -> list[str]:
-    """Each partition of the metadata table with its objects and bytes."""
+    """Describe each partition of the metadata table with its objects and bytes."""
     return [
         f"{row.Index} {row.objects} ({size_text(row.bytes)})"
         for row in table.metadata_partitions.itertuples()
@@ -157,14 +155,14 @@ def metadata(table: Snapshot) -> list[str]:
 
 
 def short_group(group: str) -> str:
-    """Shorten a file group's id: its first 8 characters, and those after its last `-`."""
+    """Shorten a file group's id to its first 8 characters and those after its last `-`."""
     if len(group) <= 12:
         return group
     return f"{group[:8]}…{group.rpartition('-')[2]}" if "-" in group else f"{group[:8]}…"
 
 
 def effect(table: Snapshot, which: Instant) -> str:
-    """Effect of a clean, rollback, savepoint or restore; empty for other instants."""
+    """Describe the effect of a clean, rollback, savepoint or restore; empty for other instants."""
     record = table.records.get((which.action, which.requested), {})
     if which.action == "clean":
         deleted = sum(file.cleaned == which.requested for file in table.cleaned)

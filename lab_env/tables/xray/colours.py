@@ -1,6 +1,6 @@
-"""Every colour of the X-ray and its meaning; no other file of it names a colour.
+"""All colours of the X-ray and their meaning; its other modules name no colour.
 
-Each colour's meaning is also given by a shape or a word.
+A shape or a word conveys each colour's meaning as well.
 """
 
 from lab_env.platform.display.palette import AMBER, BLUE, GREY, PINK, SKY, VERMILION

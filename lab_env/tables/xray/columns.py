@@ -15,7 +15,7 @@ class Column:
 
     Args:
         instant: None for the column of everything older.
-        seconds: from the previous column's instant; None if there is none.
+        seconds: since the previous column's instant; None if there is none.
     """
 
     instant: Instant | None
@@ -39,7 +39,7 @@ class Columns:
     earlier: int
 
     def index(self, requested: str) -> int:
-        """Column of an instant's files; 0 if the instant has no column."""
+        """Return the column of an instant's files; 0 if the instant has no column."""
         for number, column in enumerate(self.all):
             instant = column.instant
             if instant and instant.requested == requested and instant.action != "savepoint":
@@ -53,7 +53,7 @@ class Columns:
 
 
 def columns_of(table: Snapshot) -> Columns:
-    """One column per instant. If there are too many, the oldest share the first one."""
+    """Make a column per instant; if there are more than `MOST`, the oldest share the first one."""
     instants = _with_undone(table)
     known = {instant.requested for instant in instants if instant.action != "savepoint"}
     files = [*table.files, *table.gone_files]
@@ -69,9 +69,9 @@ def columns_of(table: Snapshot) -> Columns:
 
 
 def _with_undone(table: Snapshot) -> list[Instant]:
-    """Instants of the table, with the rolled back ones whose files are drawn.
+    """Instants of the table, and the rolled back ones whose files are drawn.
 
-    These are files that are still stored, or were stored in the earlier snapshot.
+    These files are still stored, or were stored in the earlier snapshot.
     """
     known = {instant.requested for instant in table.instants}
     left = {file.instant for file in table.uncommitted}

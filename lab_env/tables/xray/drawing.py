@@ -1,7 +1,8 @@
 """The X-ray as a drawing: instants from left to right, each file below the instant that wrote it.
 
-It is an HTML grid in the page's own colours, so that it works in both themes of JupyterLab. Few
-file groups are rows with a box per file, many are tiles. The text form always lists everything.
+It is an HTML grid in the page's own colours, so that it works in both themes of JupyterLab. A few
+file groups are drawn as rows with a box per file, many as tiles. The text form always lists
+everything.
 """
 
 from lab_env.platform.display import html
@@ -27,10 +28,10 @@ SHAPES = {
 
 
 def as_html(table: Snapshot, styled: bool = True) -> str:
-    """Draw a snapshot. Up to 200 file groups are drawn; a line counts the others.
+    """Draw a snapshot. Up to 200 file groups are drawn; a line gives the number of the others.
 
     Args:
-        styled: with its style sheet, which several drawings on one page can share.
+        styled: include the style sheet, which several drawings on one page can share.
     """
     groups = groups_of(table)
     count = sum(map(len, groups.values()))
@@ -66,7 +67,7 @@ def as_html(table: Snapshot, styled: bool = True) -> str:
 
 
 def _writers(table: Snapshot) -> dict[str, int]:
-    """Named jobs, and the number of each one's colour."""
+    """Named jobs, each with the index of its colour."""
     names = list(dict.fromkeys(table.writers.values()))
     return {name: place % len(colours.WRITERS) for place, name in enumerate(names)}
 
@@ -90,9 +91,7 @@ def _panels(
 
 
 def _legend(table: Snapshot, tiled: bool) -> list[tuple[str, str]]:
-    """Classes and texts of the legend's swatches, for everything that the drawing does not
-    label.
-    """
+    """Classes and texts of the legend's swatches, for all that the drawing does not label."""
     older = any(not part.current and part.files for part in table.slices)
     logs = any(file.kind == "log" for file in table.files)
     entries = {

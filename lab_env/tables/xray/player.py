@@ -1,7 +1,7 @@
 """The X-ray's player: a table's past, one step per completed instant, with a slider.
 
-One piece of HTML with every step's drawing and a small script, so it works without a kernel, too.
-Without the script it shows the newest step.
+It is HTML with every step's drawing and a small script, so it also works without a kernel. Without
+the script it shows the newest step.
 """
 
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ class Player:
     past: Past
 
     def __repr__(self) -> str:
-        """One paragraph per step, and the start of the past."""
+        """Describe each step in a paragraph, then the start of the past and its gaps."""
         lines = [f"{self.name}: {captions.counted(len(self.past.moments), 'step')}"]
         for number, moment in enumerate(self.past.moments, 1):
             lines += [f"{number} {heading(moment)}", *(f"  {fact}" for fact in facts(moment))]
@@ -63,7 +63,7 @@ def player(table: Snapshot, last: int = STEPS) -> Player:
 
 
 def heading(moment: Moment) -> str:
-    """A step's action, writer and times; the completion decides the order."""
+    """Describe a step's action, writer and times; the steps are in order of completion."""
     instant = moment.instant
     writer = moment.table.writers.get(instant.requested)
     by = f" by {writer}" if writer else ""
@@ -75,7 +75,7 @@ def heading(moment: Moment) -> str:
 
 
 def facts(moment: Moment) -> list[str]:
-    """Effect of a step on rows and files, in words."""
+    """Describe a step's effect on rows and files."""
     table, instant = moment.table, moment.instant
     lines = []
     if instant.writes:
@@ -104,10 +104,10 @@ def facts(moment: Moment) -> list[str]:
 
 
 def amount(files: Iterable[DataFile]) -> str:
-    """Files by kind, with their rows and bytes.
+    """Describe files by kind, with their rows and bytes.
 
     For example `2 base files (1,000 rows, 870 KB) and 1 log (3 changes, 2.1 KB)`. Rows are left out
-    where no commit records them.
+    if no commit records them.
     """
     parts = []
     for kind, name in KINDS.items():
@@ -123,7 +123,7 @@ def amount(files: Iterable[DataFile]) -> str:
 
 
 def limits(past: Past) -> list[str]:
-    """Sentences about the start of the past and its gaps."""
+    """Return sentences about the start of the past and its gaps."""
     if not past.moments:
         return ["No action on this table is complete yet."]
     lines = [_begin(past)]

@@ -23,8 +23,8 @@ class Cell:
         size: their size, or why no reader sees them.
         strip: whether it contains a change log together with other files.
         mark: new, rewritten or removed since the earlier snapshot; else empty.
-        damaged: whether one of the files is.
-        writer: of the files; empty if the write does not name it.
+        damaged: whether one of the files is damaged.
+        writer: writer of the files; empty if the write does not name it.
         hover: each file with its full name, one per line.
     """
 
@@ -71,12 +71,12 @@ class Run:
         return max(self.columns)
 
     def cells(self, table: Snapshot) -> list[Cell]:
-        """Its boxes."""
+        """Return the boxes of the run."""
         return [_cell(table, self.look, column, files) for column, files in self.files.items()]
 
 
 def groups_of(table: Snapshot) -> dict[str, list[str]]:
-    """Partition to the ids of its file groups, including those that have gone."""
+    """Return the ids of the file groups by partition, including those that no longer exist."""
     files = [*table.files, *table.gone_files]
     groups: dict[str, dict[str, None]] = {}
     for file in sorted(files, key=lambda file: (file.partition, file.instant, file.group)):
@@ -85,7 +85,7 @@ def groups_of(table: Snapshot) -> dict[str, list[str]]:
 
 
 def lanes_of(table: Snapshot, columns: Columns, partition: str, group: str) -> list[list[Run]]:
-    """Runs of a file group, in enough lanes to keep them apart."""
+    """Return the runs of a file group, in enough lanes that none overlap."""
     place = (partition, group)
     runs, past = [], Run("older")
     for part in table.slices:
@@ -118,7 +118,7 @@ def lanes_of(table: Snapshot, columns: Columns, partition: str, group: str) -> l
 def _cleaned_and_drawn(table: Snapshot, columns: Columns) -> Iterable[CleanedFile]:
     """Cleaned files whose instant has a column.
 
-    Those that are gone since the earlier snapshot are drawn as removed.
+    Files that are gone since the earlier snapshot are left out; they are drawn as removed.
     """
     drawn = {column.instant.requested for column in columns.all if column.instant}
     gone = {(file.partition, file.name) for file in table.gone_files}
@@ -130,7 +130,7 @@ def _cleaned_and_drawn(table: Snapshot, columns: Columns) -> Iterable[CleanedFil
 
 
 def _apart(runs: list[Run]) -> list[list[Run]]:
-    """Put each run into the first lane where it covers no other; slices come first."""
+    """Put each run into the first lane where it overlaps no other; slices come first."""
     lanes: list[list[Run]] = []
     for run in sorted(runs, key=lambda run: (run.look not in ("current", "older"), run.first)):
         for lane in lanes:

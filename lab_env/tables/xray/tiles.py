@@ -48,7 +48,7 @@ class Tile:
         return " ".join([state, kind, *(name for name, wanted in extra.items() if wanted)])
 
     def hover(self, table: Snapshot) -> str:
-        """Slices and files with their full names."""
+        """Return the hover text: slices and files with their full names."""
         lines = [captions.slice_of(table, part) for part in self.slices]
         lines += [captions.file(table, file) for file in self.loose]
         lines += [captions.removed(table, file) for file in self.removed]
@@ -70,7 +70,7 @@ def tiles_of(table: Snapshot) -> dict[tuple[str, str], Tile]:
 
 
 def first_groups(groups: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    """First file groups by partition, up to the limit of the drawing."""
+    """Return the first file groups by partition, up to `MOST`."""
     shown, room = {}, MOST
     for partition, ids in groups.items():
         if room > 0:
@@ -80,7 +80,7 @@ def first_groups(groups: Mapping[str, list[str]]) -> dict[str, list[str]]:
 
 
 def shared_prefix(partitions: list[str]) -> str:
-    """Column name that all partitions begin with: `day=`; empty if they differ."""
+    """Return the column name that all partitions begin with, such as `day=`; empty if none."""
     prefix = partitions[0].partition("=")[0] + "=" if "=" in partitions[0] else ""
     shared = len(partitions) > 1 and all(name.startswith(prefix) for name in partitions)
     return prefix if shared else ""

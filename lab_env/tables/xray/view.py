@@ -29,7 +29,7 @@ class XRay(Snapshot):
     _repr_html_ = as_html
 
     def commit(self, requested: str | None = None) -> CommitCard:
-        """Metadata of a completed write, as `Snapshot.commit`.
+        """Return the metadata of a completed write, as `Snapshot.commit`.
 
         Raises:
             LabError: no write is complete, or none has this requested time.
@@ -42,7 +42,7 @@ class XRay(Snapshot):
             raise LabError(str(error), next_step) from None
 
     def play(self, last: int = STEPS) -> Player:
-        """The table's past, to step through: one drawing per completed instant.
+        """Return the table's past to step through: one drawing per completed instant.
 
         Args:
             last: maximum number of steps; the newest ones are shown.
@@ -61,7 +61,7 @@ def xray(
         check: look for damaged files, too; the drawing marks them.
 
     Raises:
-        LabError: the path holds no Hudi table, or one of an older layout.
+        LabError: there is no Hudi table at the path, or it has an older layout.
     """
     files = StoredTable(endpoints, path)
     try:

@@ -1,4 +1,4 @@
-"""Build the site from the repository's pages and the notebooks that the tests executed."""
+"""Builds the site from the repository's pages and the notebooks that the tests executed."""
 
 import io
 import re
@@ -42,8 +42,8 @@ def build_site(tree: Tree = COURSE, partial: bool = False) -> Site:
         partial: build the site even if notebooks are missing; its front page lists them.
 
     Raises:
-        LabError: a notebook changed since it was executed, a link leads nowhere, or a page shows a
-        secret of the lab.
+        LabError: a notebook is missing or was changed after it was executed, a link is broken, or a
+            page shows a secret of the lab.
     """
     lacks = shortfall(tree)
     names = [str(path.relative_to(tree.root)) for path in shown(tree)]
@@ -103,9 +103,7 @@ def _sphinx(tree: Tree, target: Path, pages: list[str], lacks: dict[str, str]) -
 
 
 def _folders_without(pages: list[str], tree: Tree) -> list[str]:
-    """Top folders without a page, which Sphinx must skip: otherwise it would walk through
-    `.venv`.
-    """
+    """Top-level folders without a page; Sphinx must skip them, or it would walk through `.venv`."""
     used = {Path(page).parts[0] for page in pages}
     return [path.name for path in tree.root.iterdir() if path.is_dir() and path.name not in used]
 

@@ -1,4 +1,4 @@
-"""Sphinx's settings for the site; `site.build` beside it adds the pages of a run."""
+"""Sphinx's settings for the site; `build.py` adds the pages of each run."""
 
 project = "The streaming lakehouse, hands on"
 html_title = project

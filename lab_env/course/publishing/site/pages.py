@@ -1,6 +1,6 @@
 """A Sphinx extension that prepares the repository's pages for the site.
 
-Notebooks are read as executed. `docs/README.md` becomes the front page, with a search field and a
+Notebooks appear as executed. `docs/README.md` becomes the front page, with a search field and a
 list of all lessons. "Lesson 04" in any text becomes a link to that lesson.
 """
 
@@ -102,7 +102,7 @@ def _raw(html: str) -> str:
 
 
 def contents(pages: set[str]) -> str:
-    """Lists of pages, as MyST Markdown: all for the sidebar, the lessons also for the page."""
+    """List the pages in MyST Markdown: the sidebar shows all lists, the page only the lessons."""
     lessons = sorted(page for page in pages if page.startswith(LESSONS))
     demos = sorted(page for page in pages if page.startswith(DEMOS))
     guides = sorted(page for page in pages - {*lessons, *demos} if page.startswith("docs/"))

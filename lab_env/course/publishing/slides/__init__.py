@@ -1,7 +1,7 @@
 """Slides of a demo by Jupyter's own export (nbconvert): one HTML file that needs no network.
 
 nbconvert's slides load reveal.js, jQuery, RequireJS, MathJax and Mermaid from the web. Our template
-puts reveal.js and its notes plugin, the only two that slides need, inside the file.
+embeds reveal.js and its notes plugin in the file; slides need nothing else.
 """
 
 import subprocess
@@ -18,7 +18,7 @@ TEMPLATES = Path(__file__).parent
 
 
 def make_slides(notebook: Path, reveal: Path, target: Path) -> None:
-    """Run a notebook and write its cells and outputs as slides; press S there for the notes.
+    """Run a notebook and write its cells and outputs as slides; S opens the speaker's notes.
 
     Args:
         reveal: folder of reveal.js, with `dist` and `plugin`.
