@@ -33,9 +33,9 @@ WATCH_S = 0.1  # seconds between two counts of the users
 
 
 class LocustRun:
-    """One run of users: a context manager whose body runs alongside them; it waits for their end.
+    """One run of users: a context manager whose body runs alongside them and then waits for them.
 
-    The body waits with `gevent.sleep`; `time.sleep` would also stop the users.
+    In the body, wait with `gevent.sleep`; `time.sleep` would also stop the users.
 
     Args:
         user: class of the users.
