@@ -1,1 +1,1 @@
-"""The base of all rooms: settings, the store, installed programs, processes, servers."""
+"""Base of all other packages: settings, the store, installed programs, processes, servers."""
