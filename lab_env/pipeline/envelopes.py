@@ -1,4 +1,4 @@
-"""Parse and validate one Debezium change event strictly: return the row, or why there is none.
+"""Parse and validate one Debezium change event strictly: return it, or raise `Malformed`.
 
 The contract is `REASONS`. The code is plain Python like `messages`, whose JSON parser it uses.
 """

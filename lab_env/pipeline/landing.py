@@ -170,7 +170,7 @@ class Landing:
             landed: called after each file, if more is waiting.
 
         Returns:
-            Number of landed records of the stream, in all.
+            Total number of landed records of the stream.
         """
         while self.land():
             landed()

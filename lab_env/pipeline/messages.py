@@ -1,4 +1,4 @@
-"""Parse and validate one message strictly: return the row to write, or why it is malformed.
+"""Parse and validate one message strictly: return the row, or raise `Malformed` with the reason.
 
 The contract is `REASONS` in `lab_env.shop.events`. Spark's Python workers run this code, because
 Spark's own JSON functions disagree: if two members have the same name, `from_json` takes the last

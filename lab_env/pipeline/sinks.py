@@ -1,8 +1,8 @@
 """The streaming queries of the pipeline, each with its own checkpoint in the object store.
 
-One query owns the dead letters; three write the same valid events as JSON files, as a Copy-on-Write
-table and as a Merge-on-Read table. The others are optional: one keeps revenue per minute, and two
-read the changes of a database from a topic of Debezium instead of events.
+One query writes the dead letters; three write the same valid events as JSON files, as a
+Copy-on-Write table and as a Merge-on-Read table. The others are optional: one keeps the revenue per
+minute, and two read the changes of a database from a Debezium topic instead of events.
 """
 
 from collections.abc import Callable, Mapping

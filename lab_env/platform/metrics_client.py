@@ -14,7 +14,7 @@ TIMEOUT_S = 10
 
 
 def query(url: str, promql: str) -> pd.DataFrame:
-    """Evaluate an expression now.
+    """Evaluate a PromQL expression now.
 
     Returns:
         One row per series: its labels, and `value`. A scalar is one row without labels.
@@ -30,7 +30,7 @@ def query(url: str, promql: str) -> pd.DataFrame:
 
 
 def query_range(url: str, promql: str, start: float, end: float, step: float) -> pd.DataFrame:
-    """Evaluate an expression over time.
+    """Evaluate a PromQL expression over time.
 
     Args:
         start: seconds since 1970.

@@ -199,19 +199,19 @@ class Load:
 
     @property
     def acked(self) -> int:
-        """Sends that the broker has acknowledged so far."""
+        """Number of sends that the broker has acknowledged so far."""
         rows = self._rows()
         return rows[-1]["acked"] if rows else 0
 
     @property
     def failures(self) -> int:
-        """Sends that failed or timed out so far."""
+        """Number of sends that have failed or timed out so far."""
         rows = self._rows()
         return rows[-1]["failures"] if rows else 0
 
     @property
     def stats(self) -> pd.DataFrame:
-        """The run over time, two rows per second.
+        """Statistics of the run over time, two rows per second.
 
         Returns:
             Columns seconds (since the first row), users, rate (acknowledged per second), acked,

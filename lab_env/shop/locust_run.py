@@ -110,7 +110,7 @@ class LocustRun:
 
     @property
     def requests(self) -> pd.DataFrame:
-        """Locust's own numbers.
+        """Locust's own statistics.
 
         Returns:
             One row per request type and name: type, name, requests, failures, p50_ms, p95_ms.

@@ -200,7 +200,7 @@ class OrderModel:
         self._overtaking: deque[Order] = deque()  # orders whose newest event is held back
 
     def next(self) -> Send:
-        """The next send: a held-back one that is due, or a new one."""
+        """Return the next send: a held-back one that is due, or a new one."""
         now = self._clock.now()
         if self._held and self._held[0][0] <= now:
             return self._release(now)
@@ -371,7 +371,7 @@ def generate(
     worker_id: str = "sim",
     **shares: float,
 ) -> Iterator[Send]:
-    """The first n sends of a simulated day in the shop, independent of the machine's time.
+    """Yield the first n sends of a simulated day in the shop, independent of the machine's time.
 
     Args:
         seed: the same arguments and seed give the same bytes.

@@ -69,7 +69,7 @@ def customers_csv(n: int = 500) -> str:
 
 
 def recorded_sends() -> Iterator[Send]:
-    """Generate the sends of the recording: an hour around midnight."""
+    """Generate the sends of the recording: about an hour around midnight."""
     return generate(
         SENDS, SEED, rate=SENDS / 3600, start="2026-01-05T23:30:00Z", worker_id="rec", **SHARES
     )

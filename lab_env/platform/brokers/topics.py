@@ -103,7 +103,7 @@ def _delete(bootstrap: str, chosen: Callable[[str], bool]) -> list[str]:
 
 
 def topic_end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
-    """Offset after the last message of each topic partition that the pipeline may read.
+    """End offset of each topic partition: the one after the last message the pipeline may read.
 
     This is Kafka's *last stable offset*: it stops before the first open transaction.
 

@@ -58,7 +58,7 @@ CAUSES = {
 
 
 def main():
-    """Make `.venv` unless it is complete, then become the command that fetches the rest."""
+    """Make `.venv` unless it is complete, then exec the command that fetches the rest."""
     started = time.time()
     _use_supported_python()
     cache = _cache()

@@ -62,7 +62,7 @@ def reveal() -> Path:
 
 
 def fetch_reveal(report_progress: Progress = print) -> None:
-    """Fetch reveal.js unless the cache has it; a wheel carries it, so no other registry is needed.
+    """Fetch reveal.js unless the cache has it; as a wheel, so that no other registry is needed.
 
     Raises:
         LabError: it cannot be fetched.

@@ -1,6 +1,6 @@
-"""Environment of the lab's programs: adapted to this machine, without foreign variables, marked.
+"""Environment of the lab's programs: adapted to this machine, without foreign variables.
 
-The mark is a variable by which the lab finds the programs of this LAB_HOME again after a crash.
+It contains a mark, a variable by which the lab finds the programs of this LAB_HOME after a crash.
 """
 
 import contextlib

@@ -70,8 +70,8 @@ class Memory(NamedTuple):
     """Bytes of memory.
 
     Args:
-        total: of this machine, or its container's limit.
-        available: without swapping.
+        total: this machine's memory, or its container's limit.
+        available: memory available without swapping.
     """
 
     total: int

@@ -110,7 +110,7 @@ class Service(ABC):
         return ""
 
     def probe(self) -> None:
-        """Check the service for `lab up`, and create what its clients need.
+        """Check with a client call that the service is usable; create what clients need.
 
         Raises:
             NotReady: the call failed.

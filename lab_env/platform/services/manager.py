@@ -1,4 +1,4 @@
-"""Start, stop, clear and describe services, without knowing any by name."""
+"""Start, stop, clear and describe services, without code for any particular one."""
 
 import os
 import time

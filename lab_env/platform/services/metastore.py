@@ -53,7 +53,7 @@ class Metastore(Service):
 
     @property
     def title(self) -> str:  # ty: ignore[incompatible-property-override]: nothing sets a title
-        """Name Glue or the Hive Metastore."""
+        """Name of the catalog in messages: AWS Glue or the Hive Metastore."""
         return "AWS Glue" if settings().catalog == "glue" else "Hive Metastore"
 
     def preferred_ports(self) -> dict[str, int]:

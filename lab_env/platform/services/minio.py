@@ -29,7 +29,7 @@ class MinIO(Service):
 
     @property
     def title(self) -> str:  # ty: ignore[incompatible-property-override]: nothing sets a title
-        """Name the store; an external one need not be MinIO."""
+        """Name of the store in messages; an external one need not be MinIO."""
         return "The S3 store" if self.external else "MinIO"
 
     def preferred_ports(self) -> dict[str, int]:
