@@ -109,7 +109,7 @@ def _read(reader: ChangeReader, key: bytes | None, value: bytes | None, topic: s
 
 
 def rows(parsed: DataFrame) -> DataFrame:
-    """Changed rows in the form that Hudi writes.
+    """Changed rows in the form that Hudi's sink takes.
 
     Args:
         parsed: result of `parse`.

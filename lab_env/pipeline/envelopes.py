@@ -156,7 +156,7 @@ class ChangeReader:
         columns: the table's columns with their forms, as in `ORDERS`; they must include `KEY` and
         `PARTITION`.
         table: `schema.table`. If empty, it is taken from the topic's name, which Debezium builds as
-        `prefix.schema.table`; a topic with another kind of name means `TABLE`.
+        `prefix.schema.table`; for other topic names it is `TABLE`.
 
     Raises:
         ValueError: a form is not known.

@@ -101,12 +101,12 @@ def receipts_in(commit: Commit) -> list[Receipt]:
 
 
 def newest_receipt(commits: Iterable[list[Receipt]], stream: str) -> Receipt | None:
-    """Newest receipt of a stream; without one, of the unnamed stream, then of any other stream.
+    """Newest receipt of a stream; else the newest of the unnamed stream, else of any other.
 
     Other jobs, including streams with their own checkpoints, may have written the table since.
 
     Args:
-        commits: receipts of each commit, newest commit first; read no further than needed.
+        commits: receipts of each commit, newest commit first; read only as far as needed.
         stream: id of the stream's checkpoint; empty for any stream.
     """
     nameless = other = None

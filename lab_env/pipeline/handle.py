@@ -257,6 +257,6 @@ class Writer:
 
 
 def _require(zookeeper: str) -> None:
-    """Fail now, because the writer's first batch would wait for the lock for minutes."""
+    """Raise an error now; otherwise the writer's first batch would wait minutes for the lock."""
     if not any(accepts(server, 3) for server in zookeeper.split(",")):
         raise LabError(f"ZooKeeper at {zookeeper} does not answer.", "run: lab up zookeeper")

@@ -177,7 +177,7 @@ class Landing:
         return sum(self.position.counts().values())
 
     def _readable(self) -> list[str]:
-        """Shards to read now: not ended, and all parents that Kinesis still has are ended."""
+        """Shards to read now: unfinished, and all parents that Kinesis still has are finished."""
         known = {s["ShardId"]: s for s in streams.list_shards(self._kinesis, self._stream)}
         ended = {name for name, at in self.position.shards.items() if at.ended}
         if lost := self.position.shards.keys() - known.keys() - ended:

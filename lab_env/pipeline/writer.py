@@ -149,7 +149,9 @@ class ProgressLog:
         self.state("running", **facts)
 
     def hung(self) -> tuple[str, float] | None:
-        """Query that has been silent longest, and for how many seconds; None if none is too late.
+        """Query that has been silent too long, and for how many seconds; None without one.
+
+        If there are several, it is the one that has been silent longest.
 
         Each query is watched separately: a Hudi sink can hang while the others continue.
         """
@@ -168,7 +170,7 @@ class ProgressLog:
             self._moved.add(sink)
 
     def ended(self, sink: str) -> None:
-        """Note that a query has ended, for example after the last message; expect no more of it."""
+        """Note that a query has ended, for example after the last message, and stop watching it."""
         self._heard.pop(sink, None)
 
     def note(self, progress: dict) -> None:

@@ -282,7 +282,7 @@ class OrderModel:
         return None
 
     def _malformed(self, now: int) -> Send:
-        """A malformed event of an open order, so that the tables show it if it gets through."""
+        """Malformed event for an open order, so that the tables show it if validation passes it."""
         if not self._open:
             return self._create(now)
         order = self._open[self._recent()]

@@ -101,7 +101,7 @@ def _target() -> Path:
 
 
 def _pyspark() -> str:
-    """Name for this PySpark: its version, and when its jars were written, which a JVM compares.
+    """Name for this PySpark: its version and the write time of its jars, which a JVM compares.
 
     The wheel is built on this machine, so a new build of the same version has other times.
     """

@@ -220,7 +220,7 @@ def warnings() -> list[str]:
 
 
 def _with_needs(names: Sequence[str]) -> list[Service]:
-    """The named services and those that they need, each after the ones that it needs."""
+    """The named services and those that they need, in the order in which they must start."""
     ordered: dict[str, Service] = {}
 
     def add(name: str) -> None:

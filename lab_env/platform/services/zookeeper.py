@@ -160,7 +160,7 @@ def _delete_implicit(client) -> None:
 
 
 def _state_of(server: str) -> tuple[bool, str]:
-    """Return whether a server serves requests, and the first line of its answer or the error."""
+    """Return True if a server serves requests, and the first line of its answer or the error."""
     host, _, port = server.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), TIMEOUT_S) as connection:
