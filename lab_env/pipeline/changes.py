@@ -1,7 +1,7 @@
 """Parse Debezium's change events of a database table into rows for Hudi, ordered by log position.
 
-They go to separate tables: a table whose versions are ordered by `order_ts` must not take them,
-because a log position and a time cannot be compared. Every message is in exactly one of `rows`,
+These rows go to separate tables, not to one whose versions are ordered by `order_ts`: a log
+position and a time cannot be compared. Every message is in exactly one of `rows`,
 `dead_letters` and `tombstones`; the contract is `REASONS` in `envelopes`, which reads them.
 """
 
@@ -41,14 +41,14 @@ CLOCK_MS = 60_000  # tolerated correction of a database's clock
 
 
 def parse(records: DataFrame, columns: Mapping[str, str] = ORDERS, table: str = "") -> DataFrame:
-    """Parse each record, and find the reason if it is not a change of a row.
+    """Parse each record, and add the reason if it is not a change of a row.
 
     Args:
         records: Kafka records whose values the JSON converter wrote without schemas, from a
         connector with `decimal.handling.mode=string`.
-        columns: of the table, with the forms in which the connector sends them, as in
-        `envelopes.ORDERS`; further ones are left out.
-        table: `schema.table`; by default from the topic's name, or the shop's.
+        columns: the table's columns, with the form in which the connector sends each, as in
+        `envelopes.ORDERS`; other columns are left out.
+        table: `schema.table`; by default taken from the topic's name, else the shop's table.
 
     Returns:
         The records with `row` (struct, null if it is not a change), `op`, `commit_lsn` (of the last
@@ -101,7 +101,7 @@ def _read_batch(
 
 
 def _read(reader: ChangeReader, key: bytes | None, value: bytes | None, topic: str | None) -> tuple:
-    """Change of one record, and the reason if it is none."""
+    """Change in one record, and the reason if the record is not a change."""
     try:
         return (*reader.read(key, value, topic or ""), None)
     except Malformed as malformed:
@@ -109,16 +109,16 @@ def _read(reader: ChangeReader, key: bytes | None, value: bytes | None, topic: s
 
 
 def rows(parsed: DataFrame) -> DataFrame:
-    """Changed rows, as Hudi takes them.
+    """Changed rows in the form that Hudi's sink takes.
 
     Args:
         parsed: result of `parse`.
 
     Returns:
-        The columns of the row, `op`, `commit_lsn`, `lsn`, both of them as the text `log_position`
-        that sorts like them, and `_hoodie_is_deleted`. An update that moves a row to another table
-        partition gives two rows, of which the first deletes the old one: Hudi looks for a key in
-        one partition only.
+        The columns of the row, `op`, `commit_lsn`, `lsn`, `log_position` (a text that sorts by
+        both) and `_hoodie_is_deleted`. An update that moves a row to another table partition gives
+        two rows; the first one deletes the old row, because Hudi looks for a key in one partition
+        only.
     """
     here = F.struct("row", (F.col("op") == DELETE).alias("gone"))
     there = F.struct(
@@ -143,8 +143,8 @@ def _log_position() -> Column:
 
 
 def with_log_ends(parsed: DataFrame) -> DataFrame:
-    """Pass the rows through; a query that reads them reports two changes of each batch, for
-    `LogOrder`.
+    """Pass the rows through; a query that reads them reports the furthest and the newest change of
+    each batch, for `LogOrder`.
 
     The reports are in `observedMetrics` of the batch's progress, under `LOG_ENDS`.
 
@@ -163,16 +163,16 @@ def with_log_ends(parsed: DataFrame) -> DataFrame:
 class LogOrder:
     """Detects that the database's log has gone back: positions fall while commit times rise.
 
-    After a restore from a backup, or a failover to a replica that lacked the log's end, changes get
-    positions that the table already has, and lose against its rows without an error. A connector
-    that resends changes is different: its commit times are old, too.
+    After a restore from a backup, or a failover to a replica that lacked the end of the log, new
+    changes get positions that the table already has, and lose against its rows without an error.
+    Changes that a connector resends are different: their commit times are old, too.
     """
 
     def __init__(self) -> None:
         self.furthest: dict = NOWHERE
 
     def check(self, batch: int, ends: dict) -> None:
-        """Compare a batch with all before it.
+        """Compare a batch with all earlier ones.
 
         Args:
             batch: its number; 0 begins a new stream into a new table.
@@ -205,12 +205,12 @@ def _position(change: dict) -> str:
 
 
 def tombstones(parsed: DataFrame) -> DataFrame:
-    """Records without a value that follow each delete, by which Kafka compacts the topic."""
+    """Records without a value, which follow each delete; Kafka uses them to compact the topic."""
     return parsed.where("reason = 'tombstone'").select("key", "partition", "offset")
 
 
 def dead_letters(parsed: DataFrame) -> DataFrame:
-    """Records that are not a change of a row, each raw, with its reason and its place.
+    """Records that are not a change of a row, as raw bytes, with reason and position.
 
     Args:
         parsed: result of `parse`.

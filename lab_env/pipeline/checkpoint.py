@@ -1,7 +1,7 @@
 """A streaming query's checkpoint: the offsets of each batch, and whether it was committed.
 
-It is read from the object store, not through Spark, so it works while the query runs and after it
-died.
+It is read from the object store, not through Spark, so this works while the query runs and after it
+has died.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ class Batch:
 
 
 def read_checkpoint(endpoints: Endpoints, path: str) -> list[Batch]:
-    """Batches in a checkpoint, in their order; the last one may only be planned.
+    """Batches in a checkpoint, oldest first; the last one may be planned but not committed.
 
     Args:
         path: the query's `checkpointLocation`, `s3a://...`.
@@ -51,13 +51,13 @@ def read_checkpoint(endpoints: Endpoints, path: str) -> list[Batch]:
 
 
 def open_batch(endpoints: Endpoints, path: str) -> Batch | None:
-    """Batch that a query has planned and not committed, and repeats at its next start.
+    """Batch that a query has planned but not committed, and will repeat at its next start.
 
     Args:
         path: the query's `checkpointLocation`, `s3a://...`.
 
     Returns:
-        None without such a batch, and for a stream that does not read one Kafka topic.
+        The batch; None if there is none, or if the stream does not read one Kafka topic.
     """
     prefix = store.key_of(path).rstrip("/") + "/"
     names = {
@@ -87,10 +87,10 @@ def newest_batch(names: set[str], read: Callable[[str], bytes]) -> Batch | None:
 
 
 def still_open(batch: Batch, sink: str, topic: str) -> str:
-    """Sentence about a batch that an earlier run of a query left open, and this one, too.
+    """Sentence about a batch that neither an earlier run of a query nor this one has finished.
 
     Args:
-        topic: the sentence names the first and the last offset of each topic partition.
+        topic: topic of the query; the sentence gives the first and last offset per partition.
     """
     ranges = ((number, batch.start.get(number, 0), end) for number, end in batch.end.items())
     read = (f"partition {p} offsets {a:,} to {b - 1:,}" for p, a, b in sorted(ranges) if b > a)
@@ -101,7 +101,7 @@ def still_open(batch: Batch, sink: str, topic: str) -> str:
 
 
 def newest_commit(endpoints: Endpoints, path: str) -> tuple[int, dict[int, int]] | None:
-    """Newest committed position of a query; None without a committed batch whose plan exists.
+    """Newest committed position of a query; None if no committed batch still has its offsets.
 
     Args:
         path: the query's `checkpointLocation`, `s3a://...`.
@@ -168,7 +168,7 @@ def batch_numbers(names: set[str], folder: str) -> set[int]:
 
 
 def offsets_in(file: bytes) -> dict[int, int]:
-    """`topic_offsets` of a file's content.
+    """Parse the content of a checkpoint's file with `topic_offsets`.
 
     Raises:
         LabError: the file is damaged, or the stream does not read one Kafka topic.
@@ -184,7 +184,7 @@ def offsets_in(file: bytes) -> dict[int, int]:
 
 
 def topic_offsets(text: str) -> dict[int, int]:
-    """Partition to offset in a checkpoint's file `offsets/N` or `sources/0/0`.
+    """Parse a checkpoint's file `offsets/N` or `sources/0/0` into a dict from partition to offset.
 
     Raises:
         ValueError: its last line is not the JSON of one topic's offsets.

@@ -1,6 +1,6 @@
-"""Read one change event of Debezium strictly: one parse returns the row, or the reason for none.
+"""Parse and validate one Debezium change event strictly: return it, or raise `Malformed`.
 
-The contract is `REASONS`. It is plain Python like `messages`, whose JSON parser it uses.
+The contract is `REASONS`. The code is plain Python like `messages`, whose JSON parser it uses.
 """
 
 import re
@@ -137,7 +137,7 @@ class Change(NamedTuple):
         op: one of `r`, `c`, `u`, `d`.
         commit_lsn: position of the last commit before the change's transaction.
         lsn: position of the change.
-        moved_from: table partition that an update took the row out of, if any.
+        moved_from: table partition that an update moved the row out of, if any.
         committed_ms: time of the database's commit, in milliseconds since 1970, if known.
     """
 
@@ -153,9 +153,10 @@ class ChangeReader:
     """Reads change events of one table.
 
     Args:
-        columns: of the table, with their forms as in `ORDERS`; `KEY` and `PARTITION` among them.
-        table: `schema.table`; empty for the last two parts of the topic's name, which Debezium
-        makes of prefix, schema and table, or `TABLE` for a topic of another name.
+        columns: the table's columns with their forms, as in `ORDERS`; they must include `KEY` and
+        `PARTITION`.
+        table: `schema.table`. If empty, it is taken from the topic's name, which Debezium builds as
+        `prefix.schema.table`; for other topic names it is `TABLE`.
 
     Raises:
         ValueError: a form is not known.
@@ -228,7 +229,7 @@ class ChangeReader:
         return row
 
     def _values(self, image: dict) -> tuple[tuple, dict[str, str]]:
-        """Values of the columns, and the reason for missing ones, which are NULL."""
+        """Values of the columns, and the reasons for unreadable ones, which become NULL."""
         values, reasons = [], {}
         for name, read in self.readers.items():
             try:
@@ -250,7 +251,7 @@ def _is_integer(value: Any) -> TypeGuard[int]:
 
 
 def _moved_from(before: Any, after: dict) -> str | None:
-    """Old table partition of an updated row, if it differs and can have been written."""
+    """Old table partition of an updated row, if it differs and is a valid one."""
     old = before.get(PARTITION) if type(before) is dict else None
     return old if _is_day(old) and old != after[PARTITION] else None
 
@@ -278,7 +279,7 @@ def _is_position(value: Any) -> TypeGuard[int]:
 
 
 def _value_reader(form: str) -> ReadValue:
-    """Function that reads a column's values; it takes null for NULL."""
+    """Function that reads a column's values; null becomes NULL."""
     if found := DECIMAL_TYPE.fullmatch(form):
         return partial(_decimal, *map(int, found.groups()))
     if form not in READERS:
@@ -315,7 +316,7 @@ def _integer(bits: int, value: Any) -> int | None:
 
 
 def _decimal(precision: int, scale: int, value: Any) -> Decimal | None:
-    """Exact value; its size is compared before it is scaled."""
+    """Exact value; the range is checked before the number is scaled."""
     text = _text(value)
     if text is None:
         return None
@@ -352,7 +353,7 @@ def _time(value: Any) -> int | None:
 
 
 def _number_of(nanoseconds: int, value: Any) -> int | None:
-    """Time from a number of units of this many nanoseconds."""
+    """Microseconds since 1970, from a number of units of this many nanoseconds each."""
     if _of_type(int, value) is None:
         return None
     micros = value * nanoseconds // 1000

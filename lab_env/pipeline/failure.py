@@ -4,10 +4,10 @@ import re
 
 
 def why_failed(error: Exception) -> str:
-    """Line of a failed query's message that gives the reason.
+    """Return the line of a failed query's message that gives the reason.
 
     Args:
-        error: from `awaitTermination`; a Python function's own error is in its middle.
+        error: raised by `awaitTermination`; the error of a Python function is in the middle of it.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = [line for line in lines if "terminated with exception: " in line]

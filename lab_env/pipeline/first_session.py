@@ -1,7 +1,7 @@
-"""The session that set-up runs once: it loads the classes of a lesson's first minutes.
+"""Session that set-up runs once, to load the classes that a lesson needs in its first minutes.
 
 `python -m lab_env.pipeline.first_session ARCHIVE FOLDER`; its JVM writes the class data sharing
-archive as it exits (`platform.install.cds_archive`). No server runs: tables lie in the folder.
+archive as it exits (`platform.install.cds_archive`). It needs no server: its tables are in FOLDER.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ NOWHERE = Endpoints("http://127.0.0.1:1", "", "", "us-east-1", "nobody", "127.0.
 
 
 def first_session(archive: str, folder: str) -> None:
-    """Write and read a small table of each type, and ask an object store that is not there."""
+    """Write and read a small table of each type, and try to read from a missing object store."""
     at_exit = f'"-XX:ArchiveClassesAtExit={archive}"'
     conf: dict[str, float | str | None] = {
         **spark_conf(NOWHERE, jar_folder("spark")),

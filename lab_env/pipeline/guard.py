@@ -1,12 +1,12 @@
 """Check before a stream starts that its checkpoint and its Hudi table belong together.
 
 Hudi stores the number of each batch in the table's commits, under the identifier of the stream, and
-skips a batch whose number is not above the newest one. With a checkpoint that was deleted or
-replaced Spark restarts the numbers, and the sink skips new events without an error. With a table
-that was deleted or restored, the checkpoint skips events that the table no longer has.
+skips a batch whose number is not above the newest one. If the checkpoint was deleted or replaced,
+Spark restarts the numbers, and the sink skips new events without an error. If the table was deleted
+or restored, the checkpoint skips events that the table no longer has.
 
-A new table's stream has the id of its checkpoint as its identifier. So each commit names its
-checkpoint, and batches of another one are never mistaken for batches of this one.
+The stream into a new table uses the id of its checkpoint as its identifier. So each commit names
+its checkpoint, and batches of another checkpoint are never mistaken for batches of this one.
 """
 
 import json
@@ -42,7 +42,7 @@ CLOCK_SKEW = timedelta(seconds=10)  # between two machines with synchronised clo
 
 
 class Refused(LabError):
-    """Rows would be missing without an error, so the stream must not start."""
+    """The stream must not start, because rows would be missing without an error."""
 
 
 @dataclass(frozen=True)
@@ -50,11 +50,11 @@ class Receipt:
     """Stream, batch and buckets recorded in a table's newest streaming commit.
 
     Args:
-        identifier: of the stream.
+        identifier: identifier of the stream.
         batch: the newest batch in the table.
         instant: requested time of that commit.
-        buckets: of each partition; a writer with another number would look for rows in the wrong
-        file groups, and Hudi does not notice (apache/hudi#13241).
+        buckets: number per table partition; a writer with another number would look for rows in the
+        wrong file groups, and Hudi does not notice (apache/hudi#13241).
     """
 
     identifier: str
@@ -64,7 +64,7 @@ class Receipt:
 
     @property
     def family(self) -> str:
-        """Id of the checkpoint whose stream wrote it; a replay adds to it."""
+        """Id of the checkpoint whose stream wrote it: the identifier without a replay's suffix."""
         return self.identifier.partition(".")[0]
 
 
@@ -73,7 +73,7 @@ class Checkpoint:
     """Batch numbers and query id of a checkpoint.
 
     Args:
-        id: of the query; empty if there is none yet.
+        id: id of the query; empty if there is none yet.
         planned: the newest batch in `offsets`.
         done: the newest batch in `commits`.
     """
@@ -84,11 +84,11 @@ class Checkpoint:
 
 
 def table_receipt(endpoints: Endpoints, table: str, stream: str = "") -> Receipt | None:
-    """Newest batch in a table's complete commits; None without a table or a streaming commit.
+    """Newest receipt in a table's complete commits; None without a table or a streaming commit.
 
     Args:
         table: its path, `s3a://...`.
-        stream: id of a checkpoint, to find its own newest batch; see `newest_receipt`.
+        stream: id of a checkpoint whose own receipt is preferred; see `newest_receipt`.
     """
     return newest_receipt((receipts_in(one) for one in _writes(endpoints, table)), stream)
 
@@ -101,13 +101,13 @@ def receipts_in(commit: Commit) -> list[Receipt]:
 
 
 def newest_receipt(commits: Iterable[list[Receipt]], stream: str) -> Receipt | None:
-    """Newest receipt of a stream; without one, that of a stream without a name, then any other.
+    """Newest receipt of a stream; else the newest of the unnamed stream, else of any other.
 
     Other jobs, including streams with their own checkpoints, may have written the table since.
 
     Args:
-        commits: their receipts, the newest commit first; read no further than needed.
-        stream: id of its checkpoint; empty for any.
+        commits: receipts of each commit, newest commit first; read only as far as needed.
+        stream: id of the stream's checkpoint; empty for any stream.
     """
     nameless = other = None
     for receipt in chain.from_iterable(commits):
@@ -160,15 +160,15 @@ def claim_table(
 ) -> dict[str, str]:
     """Check that a checkpoint belongs to its table, and name the stream.
 
-    A stream without a checkpoint gets the file with its query's id, which Spark then keeps.
+    For a stream without a checkpoint, write the file with the query's id; Spark then keeps that id.
 
     Args:
         table: the Hudi table that the stream writes, `s3a://...`.
         path: its `checkpointLocation`.
-        cores: of all executors. A new table gets a bucket for each, at least two; an existing one
-            keeps its number.
-        replay: if the checkpoint does not belong to the table, let the stream write all it reads,
-            under a new identifier.
+        cores: number of cores of all executors. A new table gets one bucket per core, at least two;
+            an existing one keeps its number.
+        replay: if the checkpoint does not belong to the table, let the stream write everything it
+            reads, under a new identifier.
 
     Returns:
         Options of the sink: the stream's identifier, and the table's number of buckets.
@@ -190,13 +190,13 @@ def claim_table(
 def identify(
     state: Checkpoint, receipt: Receipt | None, table: str, path: str, replay: bool
 ) -> str:
-    """Identifier that a stream must write under; a new one in a replay.
+    """Identifier under which a stream must write; a replay gets a new one.
 
     Args:
-        receipt: of the table; None without a streaming commit.
+        receipt: the table's newest receipt; None without a streaming commit.
         table: its path, for the message.
-        path: of the checkpoint, for the message.
-        replay: if the checkpoint lacks some of the table's batches, start a new name.
+        path: path of the checkpoint, for the message.
+        replay: if the checkpoint lacks some of the table's batches, use a new identifier.
 
     Raises:
         Refused: the checkpoint does not belong to the table.
@@ -214,11 +214,11 @@ def identify(
 
 
 def what_differs(state: Checkpoint, receipt: Receipt | None, table: str, path: str) -> str:
-    """Sentence on why a checkpoint does not belong to a table; empty if it does.
+    """Explain why a checkpoint does not belong to a table; empty if it does.
 
     Args:
-        receipt: of the table; None without a streaming commit.
-        path: of the checkpoint, for the sentence.
+        receipt: the table's newest receipt; None without a streaming commit.
+        path: path of the checkpoint, for the explanation.
     """
     if receipt is None:
         if state.done == NONE:
@@ -256,10 +256,10 @@ def what_differs(state: Checkpoint, receipt: Receipt | None, table: str, path: s
 def drop_unmade(endpoints: Endpoints, table: str) -> None:
     """Delete the remains of a table whose writer was killed while creating it.
 
-    Hudi makes the folders of `.hoodie`, then the file with the table's properties, then the first
-    instant. Folders alone are no table, and no stream can start with them (1.1.1). Hudi Streamer
-    recreates such a table (apache/hudi#6862), a stream's sink does not. Call it only where no other
-    job writes the table, or it may delete the folders of one that is being created.
+    Hudi creates the folders of `.hoodie`, then the file with the table's properties, then the first
+    instant. If only the folders exist, no stream into the table can start (1.1.1). Hudi Streamer
+    recreates such a table (apache/hudi#6862), a stream's sink does not. Call this only if no other
+    job writes the table, or it may delete the folders of a table that is being created.
 
     Args:
         table: its path, `s3a://...`.
@@ -287,10 +287,10 @@ def check_clock(endpoints: Endpoints, table: str, java_options: str) -> None:
 
     Args:
         table: its path, `s3a://...`.
-        java_options: of the writer's JVM; the last time zone among them counts.
+        java_options: options of the writer's JVM; if they set the time zone twice, the last counts.
 
     Raises:
-        Refused: it is behind.
+        Refused: the clock is behind.
     """
     zones = re.findall(r"-Duser\.timezone=(\S+)", java_options)
     now = datetime.now(ZoneInfo(zones[-1] if zones else "UTC"))

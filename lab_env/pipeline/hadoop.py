@@ -1,4 +1,4 @@
-"""Small files in any store that Spark reaches, through Hadoop's file systems."""
+"""Read and write small files in any store that Spark reaches, through Hadoop's file systems."""
 
 from contextlib import closing
 
@@ -28,7 +28,7 @@ def write(spark: SparkSession, path: str, text: str) -> None:
 
 
 def newest(spark: SparkSession, folder: str) -> int:
-    """Highest number among the names of a folder's files; `NONE` without one."""
+    """Highest number among a folder's file names; `NONE` if no name is a number."""
     if not exists(spark, folder):
         return NONE
     store, place = _place(spark, folder)
@@ -37,6 +37,6 @@ def newest(spark: SparkSession, folder: str) -> int:
 
 
 def _place(spark: SparkSession, path: str):
-    """Hadoop's file system of a path, and the path in it."""
+    """Hadoop's file system for a path, and the path as a Hadoop object."""
     place = spark._jvm.org.apache.hadoop.fs.Path(path)
     return place.getFileSystem(spark._jsc.hadoopConfiguration()), place

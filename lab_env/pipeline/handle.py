@@ -29,7 +29,7 @@ RUNNING = "running"
 
 
 def lesson_environment(endpoints: Endpoints) -> dict[str, str]:
-    """Environment of a program that starts a session like a lesson's: `session_of_environment`."""
+    """Variables for a program that calls `session_of_environment` to start a lesson's session."""
     java_options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
     return session.session_environment(
         endpoints, jar_folder("spark"), java.java_home(), java_options
@@ -40,7 +40,7 @@ class Writer:
     """One supervised streaming writer.
 
     Args:
-        name: its name among the lab's programs, for example `writer-tour-pipeline`.
+        name: name of the supervised program, for example `writer-tour-pipeline`.
     """
 
     def __init__(self, name: str):
@@ -61,10 +61,10 @@ class Writer:
         Args:
             topic: Kafka topic to read, or Kinesis stream with `source="kinesis"`.
             base: folder of the tables and checkpoints, for example `s3a://lakehouse/tour`.
-            short: whether it lives only a minute or two, like a lesson's session; its JVM then uses
-            the quick compiler.
-            jvm_options: further options of its JVM, which override others.
-            job: further fields of `lab_env.pipeline.writer.Job`.
+            short: set it for a writer that runs only a minute or two, like a lesson's session: its
+            JVM then uses only the quick compiler (C1).
+            jvm_options: additional JVM options; they override the others.
+            job: other fields of `lab_env.pipeline.writer.Job`.
 
         Raises:
             LabError: the tables need a lock (`LAB_LOCK`), and ZooKeeper does not answer.
@@ -102,8 +102,8 @@ class Writer:
         """The writer's last reported state, corrected if its process is gone.
 
         Returns:
-            `state` is one of starting, running, stopped, failed, stalled or ended (without a
-            report, for example after a kill); the other keys explain it.
+            `state` is starting, running, stopped, failed, stalled or ended (its process is gone
+            without a report, for example after a kill); the other keys explain it.
         """
         try:
             told = json.loads((self.folder / "state.json").read_text())
@@ -115,13 +115,13 @@ class Writer:
         return told
 
     def progress(self) -> pd.DataFrame:
-        """Committed batches; of a long run only the newer ones.
+        """Committed batches; a long run keeps only the newer ones.
 
         Returns:
             One row per batch: sink, batch, started (UTC), rows, seconds, start_offsets and
-            end_offsets (dicts from topic partition to offset), unknown_events and unknown_fields
-            (counted by the query of the dead letters: valid events with fields that the pipeline
-            drops, and names of such fields).
+            end_offsets (dicts from topic partition to offset), unknown_events (number of valid
+            events with fields that the pipeline drops) and unknown_fields (names of such fields).
+            Only the dead-letter query counts unknown fields.
         """
         columns = ["sink", "batch", "started", "rows", "seconds", "start_offsets", "end_offsets"]
         columns += ["unknown_events", "unknown_fields"]
@@ -132,12 +132,12 @@ class Writer:
     def committed(self, endpoints: Endpoints) -> dict[str, dict[int, int]]:
         """Newest committed position of each sink, from its checkpoint in the object store.
 
-        Only the checkpoint is right across restarts: a batch may be committed although the writer
-        was killed before it could report it.
+        Progress reports are not enough after a restart: a writer may be killed after it commits a
+        batch and before it reports it.
 
         Returns:
-            For each sink, by topic partition, the offset of the next message to read; for Kinesis
-            by shard the number of records read; empty without a commit.
+            For each sink, a dict from topic partition to the offset of the next message to read;
+            for Kinesis, from shard to the number of records read. Empty without a commit.
         """
         job = process.Job.load(self.folder / "job.json")
         if job.source == "kinesis":
@@ -252,11 +252,11 @@ class Writer:
             time.sleep(0.05)  # the supervisor notices it within a second
 
     def processes(self) -> list[psutil.Process]:
-        """Its processes: the Python driver and the JVM; empty when it does not run."""
+        """Processes of the writer: the Python driver and the JVM; empty if it is not running."""
         return supervisor.processes_of(self.name)
 
 
 def _require(zookeeper: str) -> None:
-    """Fail now rather than in the writer's first batch, which waits for the lock for minutes."""
+    """Raise an error now; otherwise the writer's first batch would wait minutes for the lock."""
     if not any(accepts(server, 3) for server in zookeeper.split(",")):
         raise LabError(f"ZooKeeper at {zookeeper} does not answer.", "run: lab up zookeeper")

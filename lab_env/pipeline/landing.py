@@ -1,17 +1,16 @@
 """Read a Kinesis stream exactly once: land its records as files, which Spark then streams.
 
-A micro-batch must have an end that is known before it is read, so that the same batch can be read
-again after a crash. Kinesis does not report where a shard ends; only reading shows it. So this
-reader reads each record once and stores it: each landed file has the records of all shards since
-the previous file, and in its footer the **position**, which is the sequence number of the last
-record of each shard. Records and position are one object, written by one request that refuses to
-replace another object. A restarted reader resumes after the newest file; of two readers, one is
-refused.
+The end of a micro-batch must be known before it is read, so that the same batch can be read again
+after a crash. Kinesis does not report where a shard ends; only reading shows it. So this reader
+reads each record once and stores it: each landed file has the records of all shards since the
+previous file. Its footer has the **position**, the sequence number of the last record of each
+shard. Records and position are one object, written by one request that never overwrites another
+object. A restarted reader resumes after the newest file; if two readers run, one is refused.
 
-From there on everything is as with Kafka: each query of the pipeline has its own checkpoint, which
-names landed files instead of offsets, and Hudi's commits name the batch.
+From there on it works as with Kafka: each query of the pipeline has its own checkpoint, which names
+landed files instead of offsets, and Hudi's commits name the batch.
 
-A shard made by a split or a merge is read once its parents are read to their ends.
+A shard created by a split or a merge is read after its parents have been read to their ends.
 """
 
 import io
@@ -71,9 +70,9 @@ class Position:
 
     Args:
         stream: its name.
-        made_at: its creation time, which differs from that of a later one of the same name.
+        made_at: its creation time, which distinguishes it from a later stream of the same name.
         files: number of landed files.
-        shards: by shard id.
+        shards: landed position of each shard, by shard id.
     """
 
     stream: str
@@ -82,11 +81,11 @@ class Position:
     shards: dict[str, Reached]
 
     def counts(self) -> dict[int, int]:
-        """Number of landed records of each shard, by its number."""
+        """Number of landed records of each shard, by shard number."""
         return {streams.shard_number(name): at.records for name, at in self.shards.items()}
 
     def to_json(self) -> bytes:
-        """Format the position for the footer."""
+        """Serialize the position for the footer."""
         return json.dumps(asdict(self)).encode()
 
     @staticmethod
@@ -100,8 +99,8 @@ class Landing:
     """Lands one stream in one folder of the object store.
 
     Args:
-        endpoints: of the store and Kinesis.
-        folder: `s3a://...`; it belongs to this stream alone.
+        endpoints: addresses of the store and Kinesis.
+        folder: `s3a://...`; only this stream may use it.
 
     Raises:
         LabError: the stream cannot be read, or the landed files belong to another one.
@@ -136,7 +135,7 @@ class Landing:
         """Read each shard once, and land new records as one file.
 
         Returns:
-            Whether more is waiting.
+            True if more records are waiting.
 
         Raises:
             LabError: Kinesis does not answer or refuses, or lost records that were not landed.
@@ -171,14 +170,14 @@ class Landing:
             landed: called after each file, if more is waiting.
 
         Returns:
-            Number of landed records of the stream, in all.
+            Total number of landed records of the stream.
         """
         while self.land():
             landed()
         return sum(self.position.counts().values())
 
     def _readable(self) -> list[str]:
-        """Shards to read now: not ended, and with ended parents, as far as Kinesis has them."""
+        """Shards to read now: unfinished, and all parents that Kinesis still has are finished."""
         known = {s["ShardId"]: s for s in streams.list_shards(self._kinesis, self._stream)}
         ended = {name for name, at in self.position.shards.items() if at.ended}
         if lost := self.position.shards.keys() - known.keys() - ended:
@@ -261,8 +260,8 @@ class LandingThread(threading.Thread):
     """Lands a stream until it is stopped; a lasting failure ends it.
 
     Args:
-        seconds: between two files.
-        patience: seconds of failure before it gives up.
+        seconds: interval between two files.
+        patience: how many seconds landing may fail before the thread gives up.
 
     Attributes:
         error: the failure that ended it, None while it runs.
@@ -276,7 +275,7 @@ class LandingThread(threading.Thread):
         self.says = ""  # a topic's watch may have more to say
 
     def run(self) -> None:
-        """Land, wait, land again; a failure is kept in `error`, so that nobody waits in vain."""
+        """Land new records at each interval; keep the failure that ends the thread in `error`."""
         try:
             self._land_and_wait()
         except Exception as error:
@@ -296,7 +295,7 @@ class LandingThread(threading.Thread):
             self._stopped.wait(0.0 if more else self._seconds - (time.monotonic() - began))
 
     def stop(self) -> None:
-        """End it after the file that is being landed."""
+        """Stop after the file that is being landed."""
         self._stopped.set()
         self.join(timeout=30)
 
@@ -307,11 +306,11 @@ def landing_path(base: str) -> str:
 
 
 def read_live(spark, endpoints: Endpoints, stream: str, base: str, seconds: float, patience: float):
-    """Records of a stream, landed by a thread while the queries run.
+    """Start a thread that lands a stream, and read the landed records.
 
     Args:
         base: folder of the tables and checkpoints, which also contains the landed files.
-        patience: seconds of failed landing before it gives up.
+        patience: how many seconds landing may fail before the thread gives up.
 
     Returns:
         The records as `read_landing` returns them, and the running `LandingThread`.
@@ -326,11 +325,11 @@ def read_live(spark, endpoints: Endpoints, stream: str, base: str, seconds: floa
 
 
 def read_landing(spark, folder: str, **options: str):
-    """Landed records as a stream, in Kafka's columns; `offset` is the sequence number.
+    """Landed records as a stream, with Kafka's columns; `offset` is the sequence number.
 
     Args:
-        folder: of the landed files; the first one must exist.
-        options: further options of the file source, for example `maxFilesPerTrigger="10"`.
+        folder: folder of the landed files; the first file must exist.
+        options: additional options of the file source, for example `maxFilesPerTrigger="10"`.
     """
     return (
         spark.readStream.schema(LANDED_DDL)
@@ -342,16 +341,16 @@ def read_landing(spark, folder: str, **options: str):
 
 
 def landed_files(endpoints: Endpoints, folder: str) -> list[str]:
-    """Keys of the landed files, in their order."""
+    """Keys of the landed files, oldest first."""
     found = store.list_objects(endpoints, store.key_of(folder).rstrip("/") + "/")
     return sorted(entry.key for entry in found if entry.key.endswith(".parquet"))
 
 
 def position_in(file: bytes) -> Position:
-    """Position in a landed file.
+    """Parse the position in a landed file's footer.
 
     Raises:
-        LabError: it has none.
+        LabError: the file has none.
     """
     metadata = pq.read_schema(io.BytesIO(file)).metadata or {}
     if POSITION not in metadata:
@@ -388,7 +387,7 @@ def committed_position(endpoints: Endpoints, checkpoint: str, folder: str) -> Po
 
 
 def files_in_log(names: set[str], log_offset: int, read: Callable[[str], str]) -> int:
-    """Number of files that a query's file source had read at one of its log offsets.
+    """Number of files that a query's file source had read by one of its log offsets.
 
     Args:
         names: the files of the checkpoint, relative to it.

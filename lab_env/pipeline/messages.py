@@ -1,10 +1,10 @@
-"""Read one message strictly: one parse returns the row to write, or the reason for none.
+"""Parse and validate one message strictly: return the row, or raise `Malformed` with the reason.
 
-The contract is `REASONS`. Spark's Python workers run this code, because Spark's own JSON functions
-disagree: `from_json` takes the last of two members with one name, `get_json_object` the first; they
-replace invalid bytes by U+FFFD, and compute 1e400000000 before they check its size. This parser
-refuses such messages, keeps the digits of a number, and needs 0.4 of their processor time
-(measured: 12 instead of 29 microseconds per event).
+The contract is `REASONS` in `lab_env.shop.events`. Spark's Python workers run this code, because
+Spark's own JSON functions disagree: if two members have the same name, `from_json` takes the last
+and `get_json_object` the first; both replace invalid bytes with U+FFFD, and compute 1e400000000
+before they check its size. This parser refuses such messages, keeps the exact digits of a number,
+and needs 0.4 of their processor time (measured: 12 instead of 29 microseconds per event).
 """
 
 import re
@@ -42,8 +42,8 @@ def read_event(value: bytes | None, arrived: int | None) -> tuple[tuple, list[st
         arrived: Kafka's timestamp of the record, in microseconds since 1970.
 
     Returns:
-        The values of `FIELDS`, times as UTC datetimes without zone, and the names of the message's
-        other fields, or None.
+        The values of `FIELDS`, with times as naive UTC datetimes, and the names of the message's
+        other fields (None if it has no others).
 
     Raises:
         Malformed: it is not an event.
@@ -70,7 +70,7 @@ def read_event(value: bytes | None, arrived: int | None) -> tuple[tuple, list[st
 
 
 def read_object(value: bytes | None, most: int | None = MAX_EVENT_BYTES) -> dict:
-    """JSON object in a message; numbers with a fraction or an exponent keep their text.
+    """Parse a message as one JSON object; numbers with a fraction or an exponent keep their text.
 
     Args:
         most: maximum number of bytes; None for no limit.
@@ -98,7 +98,8 @@ def strict_json(text: bytes, duplicates: bool = False):
     """Parse JSON exactly as RFC 8259 defines it, in UTF-8.
 
     Raises:
-        ValueError: it is not JSON, nested too deep, or, unless `duplicates`, has a name twice.
+        ValueError: it is not JSON, is nested too deep, or has two members with the same name in an
+            object (allowed with `duplicates`).
     """
     return from_json(
         text,
@@ -125,7 +126,7 @@ def _why_not_json(text: bytes, error: str) -> str:
 
 
 def _is_utf8(text: bytes) -> bool:
-    """True for UTF-8 whose last character may be truncated."""
+    """True if the text is UTF-8; its last character may be truncated."""
     try:
         text.decode()
     except UnicodeDecodeError as error:
@@ -170,7 +171,7 @@ def _missing_or_wrong(event: dict) -> str:
 
 
 def _cents(number: LosslessFloat | int) -> Decimal:
-    """Amount, exact to the cent; its size is compared before it is scaled."""
+    """Amount, exact to the cent; the range is checked before the number is scaled."""
     amount = Decimal(number) if isinstance(number, int) else _decimal(number)
     if amount < 0:
         raise Malformed("negative_amount")
@@ -212,7 +213,7 @@ def _check_times(event: dict, arrived: int | None) -> tuple[datetime, datetime]:
 
 
 def _is_other_form(kind: type[date], form: re.Pattern[str], text: str) -> bool:
-    """True for a time or date of ISO 8601 in another form than the contract's."""
+    """True for an ISO 8601 time or date that is valid but not in the contract's form."""
     if form.fullmatch(text):
         return False
     try:

@@ -1,4 +1,4 @@
-"""All Hudi options of the course's tables; each that departs from a default has its reason.
+"""All Hudi options of the course's tables, with a reason for each that differs from its default.
 
 Unless a comment says otherwise, ratios are medians of interleaved runs on two cores against the
 default (1.0). A small commit is 1,000 rows into 20,000 orders in four partitions, with the quick
@@ -84,15 +84,15 @@ LOCK_RETRIES = 3
 
 
 def shared(zookeeper: str, path: str) -> dict[str, str]:
-    """Additional options of every writer of a table that several jobs write.
+    """Additional options for every writer of a table that several jobs write.
 
-    The second of two writers of one file group fails when it commits, and tries again. A stream of
-    the pipeline adds these to its own options; for any other job there is `second_writer`.
+    If two jobs write the same file group, the second one fails when it commits, and retries. A
+    stream of the pipeline adds these to its own options; any other job uses `second_writer`.
 
     Args:
         zookeeper: `host:port` of ZooKeeper, or several with commas.
-        path: of the table. The lock's place in ZooKeeper is the same with the bucket as its first
-        part, so no two buckets share a lock.
+        path: path of the table. The lock has the same path in ZooKeeper, beginning with the bucket,
+        so two buckets never share a lock.
     """
     folder, table = lock_place(path).rsplit("/", 1)
     return {
@@ -111,7 +111,7 @@ def shared(zookeeper: str, path: str) -> dict[str, str]:
 
 
 def buckets(number: int) -> dict[str, str]:
-    """Options for a table with another number of buckets; **each writer needs the same**."""
+    """Options that set a table's number of buckets; **all its writers need the same number**."""
     if number == DEFAULT_BUCKETS:
         return {}
     # Hudi does not store the number, so each commit has a note of it.
@@ -119,7 +119,7 @@ def buckets(number: int) -> dict[str, str]:
 
 
 def reachable(first_port: int) -> dict[str, str]:
-    """Options for a driver of which executors reach only some ports.
+    """Options for a driver that executors can reach on some ports only.
 
     Args:
         first_port: LAB_SPARK_DRIVER_PORTS; 0 if all are open.
@@ -143,18 +143,18 @@ def second_writer(
 ) -> dict[str, str]:
     """All options of a job that writes one of the pipeline's tables alongside its stream.
 
-    The table's own are among them, because a writer's index decides how it compares: one without
-    the bucket index would put rows into its own files, and compare file names. It leaves the table
-    services to the stream: a batch write to a Merge-on-Read table compacts by default, and begins
-    with a plan that the stream may be running. When many writers clean, they roll back the same
-    failed writes simultaneously, and most commits are followed by an error (measured with twenty,
-    Hudi 1.1.1).
+    They include the table's own options, because Hudi detects conflicts by the writer's index: a
+    writer without the bucket index would put rows into its own files, and compare file names. They
+    leave the table services to the stream: a batch write to a Merge-on-Read table compacts by
+    default, and begins with a plan that the stream may be running. When many writers clean, they
+    roll back the same failed writes simultaneously, and most commits are followed by an error
+    (measured with twenty, Hudi 1.1.1).
 
     Args:
         table: the table's options: `COW`, `MOR`, `CHANGES`.
         zookeeper: `host:port` of ZooKeeper, or several with commas.
-        path: of the table; its last part is the table's name.
-        number_of_buckets: of the table, from `guard.table_receipt`.
+        path: path of the table; its last part is the table's name.
+        number_of_buckets: the table's number of buckets, from `guard.table_receipt`.
     """
     name = {"hoodie.table.name": path.rstrip("/").rsplit("/", 1)[-1]}
     services = COMPACTION_OFF | {"hoodie.clean.automatic": "false"}

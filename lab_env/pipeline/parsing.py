@@ -1,8 +1,8 @@
 """Turn Kafka records into typed order events, or return the reason why a record is malformed.
 
 Every message is in exactly one of `valid_events` and `dead_letters`: the filters are complementary.
-`messages` reads and validates each message once, in Spark's Python workers; Arrow carries the
-columns.
+`messages` reads and validates each message once, in Spark's Python workers, which exchange columns
+with the JVM as Arrow batches.
 """
 
 import sys
@@ -32,12 +32,12 @@ NO_EVENT = (None,) * len(FIELDS)
 
 
 def read_topic(spark: SparkSession, bootstrap: str, topic: str, **options: str) -> DataFrame:
-    """The topic as a stream of Kafka records, from its beginning.
+    """Stream a topic's records from its beginning.
 
     Args:
         bootstrap: `host:port` of the broker.
-        options: further options of the Kafka source, for example `maxOffsetsPerTrigger="50000"`;
-        with `assign` it reads the given topic partitions, otherwise all.
+        options: additional options of the Kafka source, for example
+        `maxOffsetsPerTrigger="50000"`; `assign` selects topic partitions, the default is all.
 
     Returns:
         A streaming DataFrame with Kafka's columns (key, value, partition, offset, timestamp, ...).
@@ -59,7 +59,7 @@ def read_topic(spark: SparkSession, bootstrap: str, topic: str, **options: str) 
 
 
 def parse(records: DataFrame) -> DataFrame:
-    """Parse each record's value, and find the reason if it is malformed.
+    """Parse each record's value, and add the reason if it is malformed.
 
     Args:
         records: Kafka records with `value` (binary) and `timestamp`, and any other columns.
@@ -164,8 +164,8 @@ def unknown_fields() -> tuple[Column, Column]:
     """Two aggregates over the parsed rows: `events`, the number of valid ones with a field outside
     `FIELDS`, and `fields`, names of such fields.
 
-    Only the first and the last list of names are kept: a sender with a new name in each event must
-    not fill the writer's memory.
+    Only the first and the last list of names are kept, so that a sender with a new name in each
+    event cannot fill the writer's memory.
     """
     return (
         F.count("unknown").alias("events"),

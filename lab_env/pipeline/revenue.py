@@ -1,8 +1,8 @@
 """Revenue per minute: a windowed aggregation whose changed rows are upserted into a Hudi table.
 
 Hudi's own streaming sink treats output mode `update` as an overwrite of the table, so each batch is
-written by `foreachBatch`. A repeated batch changes nothing: each row has a total, and its key is
-the minute.
+written by `foreachBatch`. A repeated batch changes nothing, because each row is the total of a
+minute, and the minute is its key.
 """
 
 from pyspark.sql import DataFrame
@@ -15,7 +15,7 @@ WINDOW = "1 minute"
 
 
 def new_orders(events: DataFrame) -> DataFrame:
-    """Events that bring revenue, each in the minute in which its customer ordered.
+    """Select the events that bring revenue, with the time at which the customer ordered.
 
     Args:
         events: result of `parsing.valid_events`; batch or stream.
@@ -27,7 +27,7 @@ def new_orders(events: DataFrame) -> DataFrame:
 
 
 def per_minute(orders: DataFrame) -> DataFrame:
-    """Orders and revenue of each minute of event time.
+    """Number of orders and revenue per minute of event time.
 
     Args:
         orders: `order_ts` (timestamp) and `amount`, one row per order; batch or stream.
@@ -51,7 +51,7 @@ def minutes_in_a_batch(events: DataFrame) -> DataFrame:
     """Expected result of the stream, computed from all events in one batch, each counted once.
 
     Args:
-        events: of the JSON files, with `order_ts` as text.
+        events: rows of the JSON files, with `order_ts` as text.
 
     Returns:
         As `per_minute`.
@@ -61,14 +61,14 @@ def minutes_in_a_batch(events: DataFrame) -> DataFrame:
 
 
 def minutes_stream(events: DataFrame, watermark_seconds: float) -> DataFrame:
-    """Changing rows of revenue per minute.
+    """Stream of revenue per minute.
 
     Args:
         events: result of `parsing.valid_events`, as a stream.
-        watermark_seconds: how far behind the newest event time an event may arrive. A resend is
-        recognised for as long. An older event is dropped, even if its minute is open, because the
-        search for resends drops it. An event from the future moves the watermark: `parsing` accepts
-        at most a day ahead of Kafka's clock.
+        watermark_seconds: how far behind the newest event time an event may arrive. Resends are
+        recognised for the same time. The search for resends drops an older event even if its minute
+        is open. An event from the future moves the watermark: `parsing` accepts events up to a day
+        ahead of Kafka's clock.
 
     Returns:
         As `per_minute`; in output mode `update` each batch has the minutes that it changed.
@@ -105,7 +105,7 @@ def upsert_minutes(path: str):
 
 
 def minutes_writer(events: DataFrame, path: str, watermark_seconds: float) -> DataStreamWriter:
-    """Keep the table of revenue per minute at a path.
+    """Make the query that keeps the table of revenue per minute at a path.
 
     Args:
         events: result of `parsing.valid_events`, as a stream.

@@ -1,7 +1,7 @@
 """The one place for Spark settings: pinned jars, object store, Hudi extensions, JVM options.
 
-The appendix of lesson 03 makes a small one by hand; this one serves the tour, the writers and the
-notebooks.
+The tour, the writers and the notebooks build their sessions here; the appendix of lesson 03 builds
+a small session by hand.
 """
 
 import os
@@ -47,7 +47,7 @@ SHORT_LIFE = INTERPRETED | {"spark.ui.enabled": "false"}
 
 
 def environment(endpoints: Endpoints) -> dict[str, str]:
-    """The environment of a program of its own: the services, and the store's keys."""
+    """Environment variables that give another program the services' addresses and store's keys."""
     return keys_as_variables(endpoints) | {
         "STREAM_S3_ENDPOINT": endpoints.s3_endpoint,
         "STREAM_S3_REGION": endpoints.s3_region,
@@ -58,7 +58,7 @@ def environment(endpoints: Endpoints) -> dict[str, str]:
 
 
 def endpoints_of_environment() -> Endpoints:
-    """The endpoints that `environment` has put into this process."""
+    """Endpoints that `environment` has put into this process's variables."""
     return Endpoints(
         s3_endpoint=os.environ["STREAM_S3_ENDPOINT"],
         s3_access_key=os.environ.get("AWS_ACCESS_KEY_ID", ""),
@@ -74,7 +74,7 @@ def endpoints_of_environment() -> Endpoints:
 def session_environment(
     endpoints: Endpoints, jars: Path, java_home: Path, java_options: str
 ) -> dict[str, str]:
-    """The environment of a program that starts its session with `session_of_environment`."""
+    """Environment variables for a program that starts its session with `session_of_environment`."""
     return environment(endpoints) | {
         "STREAM_JARS": str(jars),
         "STREAM_JAVA_HOME": str(java_home),
@@ -86,7 +86,7 @@ def session_of_environment(app: str, extra: dict[str, str] | None = None, log: P
     """Start the session of a program that was started with `session_environment`.
 
     Args:
-        extra: further Spark properties; they win.
+        extra: additional Spark properties; they override the others.
         log: file for the JVM's output, as in `build_session`.
     """
     return build_session(
@@ -143,7 +143,7 @@ def spark_conf(endpoints: Endpoints, jars: Path) -> dict[str, str]:
     """The configuration of a session that reads Kafka and writes Hudi tables to the object store.
 
     The keys of the object store are not part of it: S3A takes them from the environment
-    (`prepare_environment`), so that they appear in no page and no log.
+    (`prepare_environment`), so they appear on no web page and in no log.
 
     Args:
         jars: the folder of the connector jars, all put on the class path.
@@ -174,20 +174,20 @@ def spark_conf(endpoints: Endpoints, jars: Path) -> dict[str, str]:
 
 
 def shuffles(cores: int) -> dict[str, str]:
-    """As many partitions after a shuffle as there are cores, two at least: one round of tasks.
+    """Set one shuffle partition per core, at least two, so that a shuffle is one round of tasks.
 
     The default of 200 is for large clusters. Adaptive execution does not lower it: Spark switches
-    that off in a stream, and Hudi's own stages know nothing of it. It must be set before a stream's
-    first start, because the checkpoint keeps the number. Where none is set, the checkpoint keeps
-    200; the first start does not show it, because Hudi then makes as many tasks as the rows have
-    partitions. Measured, tasks of two small commits at the first start and at the second: 53 and
-    1,240 with none set; 71 and 64 with 4 set; 1,240 with 4 set at the second start only.
+    that off in a stream, and Hudi's own stages do not use it. Set the number before a stream's
+    first start, because the checkpoint keeps it. If none is set, the checkpoint keeps 200; the
+    first start does not show this, because Hudi then makes as many tasks as the rows have
+    partitions. Tasks of two small commits, measured at the first and the second start: 53 and 1,240
+    with none set; 71 and 64 with 4 set; 1,240 with 4 set at the second start only.
     """
     return {"spark.sql.shuffle.partitions": str(max(2, cores))}
 
 
 def driver_address() -> dict[str, str]:
-    """The driver's own address, and the one for executors and Hudi's timeline server."""
+    """Addresses that the driver binds to, and that executors and Hudi's timeline server use."""
     chosen = settings()
     host = chosen.spark_driver_host or chosen.client_host
     # A loopback address would be of no use to executors elsewhere.
@@ -200,7 +200,7 @@ def driver_address() -> dict[str, str]:
 
 
 def cluster_conf(conf: Mapping[str, str], jars: Path) -> dict[str, str]:
-    """Options of a session on a cluster beside `spark_conf`; none if its master is local.
+    """Properties that a session on a cluster needs besides `spark_conf`; none for a local master.
 
     Returns:
         Spark properties.
@@ -229,13 +229,13 @@ def cluster_conf(conf: Mapping[str, str], jars: Path) -> dict[str, str]:
 
 
 def metastore_conf(uri: str) -> dict[str, str]:
-    """The configuration of a session whose table names live in a Hive Metastore, or in Glue.
+    """The configuration of a session that keeps table names in a Hive Metastore or in Glue.
 
     Args:
-        uri: `thrift://host:port` of the metastore; `glue://region`.
+        uri: `thrift://host:port` of the metastore, or `glue://region`.
 
     Returns:
-        Spark properties, beside those of `spark_conf`.
+        Spark properties, in addition to those of `spark_conf`.
     """
     if uri.startswith("glue://"):
         return {"spark.sql.catalogImplementation": "hive", GLUE: GLUE_CLIENT}
@@ -251,10 +251,10 @@ def metastore_conf(uri: str) -> dict[str, str]:
 def prepare_environment(endpoints: Endpoints, java_home: Path) -> None:
     """Set the environment variables that a Spark driver in this process reads.
 
-    Another SPARK_HOME, Java or Python of this machine must not be picked up.
+    They keep Spark from using another SPARK_HOME, Java or Python of this machine.
 
     Args:
-        endpoints: where the services are; the object store's go into the environment, too.
+        endpoints: the object store's address and keys go into the environment, too.
         java_home: the Java 17 to run on.
     """
     os.environ["SPARK_HOME"] = str(distribution("pyspark").locate_file("pyspark"))
@@ -271,7 +271,7 @@ def prepare_environment(endpoints: Endpoints, java_home: Path) -> None:
 def _let_python_read_the_year_1() -> None:
     """Let `collect` return 0001-01-01, the zero time of Go and .NET.
 
-    Python looks a day back for a change of clocks, finds the year 0, and raises ValueError.
+    Otherwise Python looks a day back for a clock change, finds the year 0, and raises ValueError.
     """
     from pyspark.sql.types import TimestampType
 
@@ -293,11 +293,11 @@ def build_session(
     extra: dict[str, str] | None = None,
     log: Path | None = None,
 ):
-    """Start (or return) this process's SparkSession.
+    """Start this process's SparkSession, or return the running one.
 
     Args:
         java_home: the Java 17 to run on.
-        extra: further Spark properties; they win.
+        extra: additional Spark properties; they override the others.
         log: file for the JVM's output; without one it goes where this process's output goes.
 
     Returns:
@@ -323,13 +323,13 @@ def build_session(
 
 
 def _limit_time_to_exit(gateway) -> None:
-    """Have this JVM halt if it is told to exit and still lives after EXIT_SECONDS.
+    """Make this JVM halt if it is still running EXIT_SECONDS after its exit began.
 
-    At its exit a JVM waits for its shutdown hooks, and one of Hudi's may never end: when the
+    A JVM that exits waits for its shutdown hooks, and one of Hudi's may never end: when the
     asynchronous compaction of a native sink has stopped by itself, it waits for its own thread, and
     the hook waits for the lock that it holds (1.1.1, `HoodieStreamingSink.reset`). The program
-    would be long gone, and its JVM would stay. A daemon thread halts it, not a process beside it: a
-    notebook's kernel that ends asks all of its processes to terminate, several times.
+    would be gone, but its JVM would stay. A daemon thread halts the JVM, not a separate process,
+    because a notebook's kernel that ends asks all of its processes to terminate, several times.
     """
     jvm = gateway.jvm
     runnable = jvm.java.lang.Class.forName("java.lang.Runnable")
@@ -352,7 +352,7 @@ def _limit_time_to_exit(gateway) -> None:
 
 @contextmanager
 def _output_to(log: Path | None) -> Generator[None]:
-    """Redirect the output of processes that start inside; the JVM keeps what it inherits."""
+    """Redirect the output of processes started in the body; a JVM stays redirected afterwards."""
     if log is None:
         yield
         return

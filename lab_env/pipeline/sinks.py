@@ -1,8 +1,8 @@
 """The streaming queries of the pipeline, each with its own checkpoint in the object store.
 
-One query owns the dead letters; three write the same valid events as JSON files, as a Copy-on-Write
-table and as a Merge-on-Read table. The others are optional: one keeps revenue per minute, and two
-read the changes of a database from a topic of Debezium instead of events.
+One query writes the dead letters; three write the same valid events as JSON files, as a
+Copy-on-Write table and as a Merge-on-Read table. The others are optional: one keeps the revenue per
+minute, and two read the changes of a database from a Debezium topic instead of events.
 """
 
 from collections.abc import Callable, Mapping
@@ -40,9 +40,9 @@ def json_writer(parsed: DataFrame, path: str) -> DataStreamWriter:
 
 
 def dead_letter_rows(parsed: DataFrame) -> DataFrame:
-    """Malformed messages; the query that reads them also counts unknown fields of the others.
+    """Malformed messages; the query that reads them also counts unknown fields of valid events.
 
-    Only one of the four queries counts, so that an event counts once.
+    Only this query counts them, so that each event counts once.
     """
     return parsing.dead_letters(parsing.count_unknown_fields(parsed))
 
@@ -74,7 +74,7 @@ def hudi_writer(rows: Rows, table_options: dict[str, str]) -> SinkWriter:
 
 
 def event_rows(parsed: DataFrame) -> DataFrame:
-    """Valid events; erase events delete."""
+    """Valid events, with erase events marked as deletes."""
     return parsing.with_deletes(parsing.valid_events(parsed))
 
 
@@ -84,7 +84,7 @@ def change_rows(parsed: DataFrame) -> DataFrame:
 
 
 def minutes_writer(parsed: DataFrame, path: str) -> DataStreamWriter:
-    """Keep the revenue of each minute; new totals replace the old ones."""
+    """Upsert the revenue of each minute: new totals replace the old ones."""
     delay = settings().watermark_seconds
     return revenue.minutes_writer(parsing.valid_events(parsed), path, delay)
 
@@ -110,7 +110,7 @@ def start_query(
     """Start the streaming query of one sink.
 
     Args:
-        records: the topic as a stream, for `CHANGE_SINKS` one of Debezium.
+        records: stream of a topic; for `CHANGE_SINKS`, of a Debezium topic.
         sink: one of `WRITERS`.
         trigger: keyword arguments of `DataStreamWriter.trigger`.
     """

@@ -1,4 +1,4 @@
-"""Detect which streaming queries' tasks make progress, from the data of Spark's driver."""
+"""Detect which streaming queries' tasks make progress, from data in Spark's driver."""
 
 import time
 
@@ -19,7 +19,7 @@ MOVED = tuple(f"internal.metrics.{what}." for what in ("input", "output", "shuff
 
 
 def heartbeat(patience: float) -> dict[str, str]:
-    """Option that has running tasks report several times within a watchdog's patience.
+    """Spark option that makes running tasks report several times within a watchdog's patience.
 
     Args:
         patience: seconds without progress after which a query counts as hung.
@@ -29,16 +29,16 @@ def heartbeat(patience: float) -> dict[str, str]:
 
 
 def look_seconds(patience: float) -> float:
-    """Seconds between two looks at the tasks."""
+    """Seconds between two checks of the tasks."""
     return min(10.0, patience / 15)
 
 
 class Tasks:
     """Tasks of streaming queries, each of which has its own scheduler pool.
 
-    They are read from the store behind Spark's web page, which exists even without the page. With a
-    local master it knows only that a task runs (3.5.7: the names of its metrics get lost on the
-    short way from its executor), so the executor's heartbeats are kept here, too.
+    They are read from the store behind Spark's web UI, which exists even if the UI is off. With a
+    local master the store knows only that a task runs (3.5.7: the names of its metrics get lost
+    between executor and driver), so the executor's heartbeats are kept here, too.
     """
 
     def __init__(self, spark):
@@ -60,7 +60,8 @@ class Tasks:
     def went_on(self) -> set[str]:
         """Pools in which a task ended, read or wrote since the last call, or waits for a core.
 
-        A running task that moves nothing does not count: it computes for ever, or is frozen.
+        A running task that reads and writes nothing does not count: it may compute for ever, or be
+        frozen.
         """
         return self._active() | self._ended_stages()
 
@@ -80,7 +81,7 @@ class Tasks:
         return went_on | (set(pools.values()) - running if running else set())
 
     def _heard_of(self) -> set[tuple[int, int]]:
-        """Stages in which a running task, by its heartbeats, has read or written."""
+        """Stages in which a running task has read or written, according to its heartbeats."""
         moved = set()
         while (event := self._heartbeats.poll()) is not None:
             tasks = {u._1(): (u, self._amount(u._4())) for u in _each(event.accumUpdates())}

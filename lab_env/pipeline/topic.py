@@ -1,13 +1,13 @@
-"""Keep a stream of Kafka the same stream: it reads the same topic, with its partitions in step.
+"""Keep a Kafka stream correct when its topic is recreated or gets more partitions.
 
 Spark's checkpoint names a topic and its offsets. A topic that was deleted and recreated has the
-same name and other messages at these offsets, so each checkpoint also keeps the topic's id.
+same name but other messages at these offsets, so each checkpoint also keeps the topic's id.
 
 When partitions are added to a topic, most keys move to another partition, and Kafka keeps events in
-sequence only within one. If a batch takes only a part of a backlog, it may read an erase before the
+sequence only within one. If a batch takes only part of a backlog, it may read an erase before the
 event that creates the order. Hudi keeps no trace of a delete that finds no row, so the erased order
-would return. After such a change each batch therefore takes everything available, until all
-messages sent around the change are in the tables: within a batch the newest event of an order wins.
+would return. After such a change, each batch therefore takes everything available until all
+messages sent around the change are in the tables: within a batch, an order's newest event wins.
 """
 
 import contextlib
@@ -34,7 +34,7 @@ NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # from a broker before Kafka 2.8
 
 
 class StartAgain(Exception):
-    """The queries must be restarted, to read their topic in another way."""
+    """The queries must be restarted with other options for reading their topic."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,11 @@ class Note:
     """A checkpoint's note about its topic.
 
     Args:
-        id: of the topic; empty if its broker gives none.
-        settled: this many partitions may be read in parts.
-        seen: number of partitions at the last look.
-        since: when it was first seen to have so many, in s since 1970.
+        id: the topic's id; empty if its broker provides none.
+        settled: number of partitions that are in step; if the topic has no more than these, a batch
+        may take only part of a backlog.
+        seen: number of partitions at the last check.
+        since: time when this number was first seen, in seconds since 1970.
     """
 
     id: str
@@ -55,11 +56,10 @@ class Note:
 
 
 class Topic:
-    """A topic as Kafka's own client sees it, in Spark's JVM: it signs in as Spark's source does.
+    """Kafka admin client for one topic, in Spark's JVM; it signs in as Spark's Kafka source does.
 
     Args:
-        name: of the topic.
-        connection: options of Spark's source to reach the broker, `kafka.*`.
+        connection: the options `kafka.*` with which Spark's source reaches the broker.
     """
 
     def __init__(self, spark: SparkSession, name: str, connection: dict[str, str]):
@@ -71,18 +71,18 @@ class Topic:
         self._admin = self._kafka.clients.admin.Admin.create(properties)
 
     def describe(self) -> tuple[str, int]:
-        """Id of the topic, empty if the broker gives none, and its number of partitions."""
+        """Id of the topic (empty if the broker provides none) and its number of partitions."""
         found = self._admin.describeTopics([self.name]).allTopicNames().get().get(self.name)
         known = found.topicId().toString()
         return "" if known == NO_ID else known, found.partitions().size()
 
     def ends(self, partitions: int) -> dict[int, int]:
-        """Offset after the last message of each partition that a stream may read."""
+        """End offset of each partition: the one after the last message that a stream may read."""
         latest = self._kafka.clients.admin.OffsetSpec.latest()
         return {number: at for number, (at, _) in self._offsets(partitions, latest).items()}
 
     def first_since(self, partitions: int, milliseconds: int) -> dict[int, tuple[int, int]]:
-        """Offset and time (ms since 1970) of each partition's first message from a time on.
+        """Offset and time (ms since 1970) of each partition's first message at or after a time.
 
         A partition without such a message is left out.
         """
@@ -105,16 +105,16 @@ class Topic:
 
 
 class TopicWatch(threading.Thread):
-    """Decides how the queries read their topic, and watches it meanwhile.
+    """Decides how the queries read their topic, and watches the topic while they run.
 
     Args:
-        topic: of the queries.
-        checkpoints: the `checkpointLocation` of each.
+        topic: the topic that the queries read.
+        checkpoints: the `checkpointLocation` of each query.
         limit: maximum messages per batch; 0 for no limit.
 
     Attributes:
         options: current options of Spark's source for the queries.
-        says: why the limit does not hold now; empty if it does.
+        says: why batches are not limited now; empty if they are, or if there is no limit.
         error: why the queries must end; None while they may continue.
 
     Raises:
@@ -147,7 +147,7 @@ class TopicWatch(threading.Thread):
         self.says = "" if in_step or not limit else _all_at_once(topic.name, limit)
 
     def run(self) -> None:
-        """Look at the topic every few seconds; keep the error that must end the queries."""
+        """Check the topic every few seconds; keep the failure that must end the queries."""
         while not self._stopped.is_set():
             try:
                 self._look()
@@ -159,7 +159,7 @@ class TopicWatch(threading.Thread):
             self._stopped.wait(LOOK_SECONDS)
 
     def stop(self) -> None:
-        """End it, once the queries have ended or are about to."""
+        """Stop watching; call it when the queries have ended or are about to end."""
         self._stopped.set()
         self.join(timeout=5)
         with contextlib.suppress(Py4JError, OSError):
@@ -193,7 +193,7 @@ class TopicWatch(threading.Thread):
                 )
 
     def _settle(self) -> bool:
-        """Note that all partitions are in step, if they are; return whether they are."""
+        """Write to the notes that all partitions are in step; return False if they are not yet."""
         if self._ends is None or not all(map(self._reached, self._notes)):
             return False
         settled = len(self._ends)
@@ -206,7 +206,7 @@ class TopicWatch(threading.Thread):
         return all(committed.get(number, 0) >= end for number, end in (self._ends or {}).items())
 
     def _noted(self, path: str) -> Note:
-        """Read a checkpoint's note; a new or older checkpoint adopts the topic."""
+        """Read a checkpoint's note; a checkpoint without batches or note adopts the topic."""
         file = f"{path}/{NOTE}"
         known = None
         if hadoop.exists(self._spark, file):
@@ -223,10 +223,10 @@ class TopicWatch(threading.Thread):
         return replace(note, id=note.id or self._id)
 
     def _began_together(self) -> bool:
-        """True if a first batch of the limit's size goes beyond the beginning of each partition.
+        """True if the first limited batch reads everything sent before the newest partition began.
 
-        Otherwise one of them may have been added when others were full. A partition that has lost
-        messages to retention is an old one, up to the age of its oldest segment.
+        Otherwise that partition may have been added when the others already had a backlog. A
+        partition that has lost messages to retention is old: older than its oldest segment.
         """
         firsts = self._topic.first_since(self._seen, 0)
         ends = self._topic.ends(self._seen)
@@ -254,7 +254,7 @@ def offsets_of(spark: SparkSession, path: str, folder: str) -> dict[int, int] | 
 
     Args:
         path: the query's `checkpointLocation`.
-        folder: `offsets` for the newest that is planned, `commits` for the newest that is done.
+        folder: `offsets` for the newest planned batch, `commits` for the newest committed batch.
     """
     number = hadoop.newest(spark, f"{path}/{folder}")
     if number == hadoop.NONE:
@@ -267,10 +267,10 @@ def check_id(topic: str, path: str, known: str, found: str) -> None:
 
     Args:
         known: the id in the checkpoint; empty if it has none.
-        found: the current id; empty if the broker gives none.
+        found: the current id; empty if the broker provides none.
 
     Raises:
-        Refused: it is another one.
+        Refused: the ids differ.
     """
     if known and found and known != found:
         raise Refused(
@@ -292,6 +292,6 @@ def _all_at_once(topic: str, limit: int) -> str:
 
 
 def _cause(error: Py4JJavaError) -> str:
-    """Message of the JVM's failure."""
+    """Message of the Java exception that caused a failed call."""
     cause = error.java_exception.getCause() or error.java_exception
     return str(cause.getMessage())

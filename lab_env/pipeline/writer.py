@@ -48,28 +48,29 @@ class Job:
     """Settings of one writer.
 
     Args:
-        name: name of the writer, also its Spark application.
+        name: name of the writer and of its Spark application.
         topic: Kafka topic to read, or Kinesis stream.
         base: folder of the tables and checkpoints, for example `s3a://lakehouse/tour`.
         folder: local folder for its progress and state files.
         log: file for the output of its JVM.
         jars: folder of the connector jars.
         java_home: the Java to run on.
-        sinks: queries to run, of `sinks.WRITERS`; all read the same topic.
+        sinks: queries to run, names from `sinks.WRITERS`; all read the same topic.
         trigger_seconds: time between the starts of two batches; 0 reads everything available, then
         stops.
         max_offsets: maximum messages per batch, over all topic partitions; 0 for no limit. A batch
-        that was begun keeps its messages. Kafka only: a batch of Kinesis takes all files landed
-        since the previous one.
-        stall_seconds: how long a running query may make no progress (no task ends, reads or writes,
-        no report comes) before the watchdog ends the writer; a batch may last longer.
-        java_options: of its JVM.
-        spark: further Spark properties.
+        that an earlier run began keeps its messages. Kafka only: a batch of Kinesis takes all files
+        landed since the previous one.
+        stall_seconds: how long a running query may go without progress (no task ends, reads or
+        writes, and no report arrives) before the watchdog ends the writer; a batch may last longer.
+        java_options: options of its JVM.
+        spark: additional Spark properties.
         replay: let a query whose checkpoint does not belong to its table read everything again; see
         `lab_env.pipeline.guard`.
-        hudi: further options of its Hudi sinks.
+        hudi: additional options of its Hudi sinks.
         lock: ZooKeeper's `host:port`, if other jobs write the same tables.
-        source: `kafka`, or `kinesis`, which is landed first: see `lab_env.pipeline.landing`.
+        source: `kafka`, or `kinesis`, which is landed as files first: see
+        `lab_env.pipeline.landing`.
     """
 
     name: str
@@ -91,7 +92,7 @@ class Job:
     source: str = "kafka"
 
     def save(self) -> Path:
-        """Write the job's file, which a restart reads again; return it."""
+        """Write the job to a file, which a restart reads again; return its path."""
         folder = Path(self.folder)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "state.json").unlink(missing_ok=True)
@@ -112,11 +113,11 @@ def command(job_file: Path) -> list[str]:
 
 
 class ProgressLog:
-    """A writer's own record: one line per batch, and its current state.
+    """Log of a writer's batches, one line each, and its current state.
 
     Args:
-        folder: of its two files.
-        clock: monotonic seconds.
+        folder: folder of its two files.
+        clock: returns monotonic seconds.
     """
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic):
@@ -140,17 +141,19 @@ class ProgressLog:
         """Note that the queries run; each must now keep making progress.
 
         Args:
-            patience: maximum seconds between two signs of progress, after the first one; before
-            that a first batch loads all classes, and has at least the time of a start.
+            patience: maximum seconds between two signs of progress. Until its first one a query has
+            at least START_SECONDS, because a first batch loads all classes.
         """
         self._heard = dict.fromkeys(sinks, self._clock())
         self._patience = patience
         self.state("running", **facts)
 
     def hung(self) -> tuple[str, float] | None:
-        """Query that has been silent longest, with its seconds, if that is too long.
+        """Query that has been silent too long, and for how many seconds; None without one.
 
-        Each query counts for itself: a Hudi sink can hang while the others continue.
+        If there are several, it is the one that has been silent longest.
+
+        Each query is watched separately: a Hudi sink can hang while the others continue.
         """
         now = self._clock()
         silent = {name: now - at for name, at in self._heard.copy().items()}  # the watchdog asks
@@ -161,13 +164,13 @@ class ProgressLog:
         return self._patience if name in self._moved else max(self._patience, START_SECONDS)
 
     def went_on(self, sink: str) -> None:
-        """Note a query's progress: a task ended, read or wrote, or the query reported."""
+        """Note that a query made progress: a task ended, read or wrote, or the query reported."""
         if sink in self._heard:
             self._heard[sink] = self._clock()
             self._moved.add(sink)
 
     def ended(self, sink: str) -> None:
-        """Note that a query has ended, for example after the last message; it need not report."""
+        """Note that a query has ended, for example after the last message, and stop watching it."""
         self._heard.pop(sink, None)
 
     def note(self, progress: dict) -> None:
@@ -192,7 +195,7 @@ class ProgressLog:
                 self._log_order.check(batch["batch"], batch.get(changes.LOG_ENDS, {}))
 
     def _drop_older_half(self) -> None:
-        """Keep the newer lines, and the one with the furthest position in a database's log."""
+        """Keep the newer lines, and the line with the furthest position in the database's log."""
         lines = self._path.read_text().splitlines(keepends=True)
         older, newer = lines[: len(lines) // 2], lines[len(lines) // 2 :]
         position = self._log_order.furthest["position"]
@@ -204,7 +207,7 @@ class ProgressLog:
         self._progress = self._path.open("a", buffering=1)
 
     def _warn_of(self, batch: dict) -> None:
-        """Print one line, into the writer's log, when fields are dropped for the first time."""
+        """Print a warning to the writer's log when a field is dropped for the first time."""
         names = set(batch["unknown_fields"])
         if names - self._warned:
             events, number = f"{batch['unknown_events']:,} events", batch["batch"]
@@ -218,14 +221,14 @@ class ProgressLog:
         self._left_open[sink] = still_open(batch, sink, topic)
 
     def end(self, state: str, error: str, sink: str = "", **facts) -> str:
-        """Record why the writer ends, with the offsets of a batch that is open for the second time.
+        """Record why the writer ends, with the offsets of a batch that two runs have left open.
 
         Args:
             state: one of `ENDED`.
             sink: the query with the error; empty for all.
 
         Returns:
-            The whole text.
+            The recorded text.
         """
         left_open = dict(self._left_open)  # the watchdog calls this from its own thread
         again = [text for name, text in left_open.items() if sink in ("", name)]
@@ -234,9 +237,9 @@ class ProgressLog:
         return text
 
     def state(self, state: str, **facts) -> None:
-        """Replace the state file atomically; the first reason why the writer ended is kept.
+        """Replace the state file atomically, but keep the first reason why the writer ended.
 
-        A process killed by the watchdog makes the main thread fail a moment later.
+        After the watchdog kills a process, the main thread fails a moment later.
         """
         text = json.dumps({"state": state, "pid": os.getpid(), "at": time.time(), **facts})
         with self._lock:
@@ -249,7 +252,7 @@ class ProgressLog:
 
 
 def _short(progress: dict) -> dict:
-    """Parts of a progress report that the lab uses; offsets by topic partition."""
+    """Extract the parts of a progress report that the lab uses; offsets by topic partition."""
     source = progress["sources"][0]
     end = source["endOffset"]
     observed = progress.get("observedMetrics") or {}
@@ -271,7 +274,7 @@ def _short(progress: dict) -> dict:
 
 
 def noted_batches(progress: Path) -> list[dict]:
-    """The batches in a writer's `progress.jsonl`, without a line that is torn or half written."""
+    """Batches in a writer's `progress.jsonl`; incomplete lines are skipped."""
     batches = []
     with contextlib.suppress(FileNotFoundError):
         for line in progress.read_text().splitlines():
@@ -290,7 +293,7 @@ def _log_order(progress: Path) -> changes.LogOrder:
 
 
 def _of_topic(offsets: dict) -> dict:
-    """Offsets of the only topic; for landed files Spark has one number, for all of them."""
+    """Offsets of the only topic; for landed files Spark has a single number for all files."""
     only = next(iter(offsets.values()))
     return only if isinstance(only, dict) else offsets
 
@@ -356,11 +359,11 @@ def read_source(spark, endpoints: Endpoints, job: Job, went_on: Callable[[], Non
     """The job's topic or stream as a streaming DataFrame.
 
     Args:
-        went_on: called after each landed file, where a stream is landed before the queries start.
+        went_on: called after each landed file if a stream is landed before the queries start.
 
     Returns:
-        The records, in Kafka's columns, and a running thread: it watches the topic, or lands a
-        stream of Kinesis. None where everything has been landed already.
+        The records, with Kafka's columns, and the running thread that watches the topic or lands
+        the Kinesis stream; None if everything has been landed already.
 
     Raises:
         LabError: the broker does not answer, or its topic or stream cannot be continued.
@@ -378,7 +381,7 @@ def read_source(spark, endpoints: Endpoints, job: Job, went_on: Callable[[], Non
 
 
 def watch_topic(spark, endpoints: Endpoints, job: Job) -> TopicWatch:
-    """Start the watch of the job's topic.
+    """Start watching the job's topic.
 
     Raises:
         Refused: the topic is missing, or a checkpoint has read another one.
@@ -393,10 +396,10 @@ def watch_topic(spark, endpoints: Endpoints, job: Job) -> TopicWatch:
 
 
 def claim(endpoints: Endpoints, job: Job, sink: str) -> dict[str, str]:
-    """Check that a Hudi sink's checkpoint belongs to its table, which is complete or missing.
+    """Check that a Hudi sink's checkpoint belongs to its table; delete a half-created table first.
 
     Returns:
-        The sink's further options, with the one that names the stream in the table's commits.
+        Additional options of the sink, including the stream's identifier in the table's commits.
 
     Raises:
         LabError: new events would be missing from the table without an error.
@@ -431,9 +434,9 @@ def _note_progress(progress_log: ProgressLog, queries: list) -> None:
 def _watch(job: Job, progress_log: ProgressLog) -> None:
     """End this process, with a reason and a thread dump, when a query makes no progress.
 
-    An idle query still reports every ten seconds, and a long batch is many tasks, or one that reads
-    or writes. The watchdog runs in its own thread and never calls the JVM, which may be what hangs:
-    then the main thread, which does call it, notes nothing.
+    An idle query still reports every ten seconds, and a long batch has many tasks, or one that
+    reads or writes. The watchdog runs in its own thread and never calls the JVM, because the JVM
+    itself may hang; then the main thread, which does call it, notes no progress.
     """
 
     def watch() -> None:
@@ -452,7 +455,7 @@ def _watch(job: Job, progress_log: ProgressLog) -> None:
 
 
 def _no_progress(job: Job, sink: str, seconds: float) -> str:
-    """The watchdog's reason, with the settings that decide."""
+    """Reason why the watchdog ends the writer, with the settings that decide this."""
     quiet = f"no progress of {sink} for {seconds:.0f} s"
     if sink not in job.sinks:
         return quiet
@@ -464,7 +467,7 @@ def _no_progress(job: Job, sink: str, seconds: float) -> str:
 
 
 def _dump_threads(job: Job, target: Path) -> None:
-    """Write the JVM's thread dump; a JVM that is stopped altogether gives none."""
+    """Write the JVM's thread dump; a suspended JVM gives none."""
     jstack = Path(job.java_home) / "bin" / "jstack"
     for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(OSError, subprocess.TimeoutExpired, psutil.NoSuchProcess):

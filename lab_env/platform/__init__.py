@@ -1,1 +1,1 @@
-"""The base of everything else: settings, the store, installed programs, processes, servers."""
+"""Base of all other packages: settings, the store, installed programs, processes, servers."""

@@ -1,13 +1,13 @@
-"""The error that a person can act on: what happened, and the next step."""
+"""Error that tells users what happened and what to do next."""
 
 
 class LabError(Exception):
-    """Something went wrong that the reader can fix.
+    """A failure that the user can fix.
 
     Args:
         what: one sentence that says what happened.
-        next_step: the one command or change to try first.
-        log: the last lines of the log that explains it, if there is one.
+        next_step: the command or change to try first.
+        log: last lines of the log that explains it, if there is one.
     """
 
     def __init__(self, what: str, next_step: str = "", log: str = ""):

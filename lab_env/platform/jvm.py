@@ -1,6 +1,6 @@
 """Java virtual machines: options that belong together, memory use, and exhausted resources.
 
-Plain Python without the lab, because everything that starts a JVM needs it.
+It imports nothing from the lab, because everything that starts a JVM imports it.
 """
 
 import re
@@ -136,7 +136,7 @@ def memory_use(jvm) -> dict[str, MemoryUse]:
 
 
 def nearly_full(memory: dict[str, MemoryUse], share: float = 0.8) -> list[str]:
-    """One sentence for each kind of memory that is fuller than a share of its limit, 0 to 1."""
+    """One sentence for each kind of memory that uses more than a share (0 to 1) of its limit."""
     return [
         f"The {name} of the JVM holds {use.used / 1e6:.0f} of {use.limit / 1e6:.0f} MB."
         for name, use in memory.items()

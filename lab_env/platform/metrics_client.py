@@ -1,4 +1,4 @@
-"""Query Prometheus and the exporter; results are pandas tables."""
+"""Query Prometheus and the exporter; results are pandas DataFrames."""
 
 import json
 import urllib.error
@@ -14,10 +14,10 @@ TIMEOUT_S = 10
 
 
 def query(url: str, promql: str) -> pd.DataFrame:
-    """Evaluate an expression now.
+    """Evaluate a PromQL expression now.
 
     Returns:
-        One row per series: its labels, and `value`. A number is one row without labels.
+        One row per series: its labels, and `value`. A scalar is one row without labels.
 
     Raises:
         LabError: the expression is refused, or Prometheus does not answer.
@@ -30,15 +30,15 @@ def query(url: str, promql: str) -> pd.DataFrame:
 
 
 def query_range(url: str, promql: str, start: float, end: float, step: float) -> pd.DataFrame:
-    """Evaluate an expression over time.
+    """Evaluate a PromQL expression over time.
 
     Args:
-        start: s since 1970.
-        end: s since 1970.
+        start: seconds since 1970.
+        end: seconds since 1970.
         step: seconds between two values.
 
     Returns:
-        One row per series and time: `time` (s since 1970), labels, and `value`.
+        One row per series and time: `time` (seconds since 1970), labels, and `value`.
 
     Raises:
         LabError: the expression is refused, or Prometheus does not answer.
@@ -56,7 +56,7 @@ def alerts(url: str) -> pd.DataFrame:
     """Alerts that are pending or firing.
 
     Returns:
-        One row per alert: name, state, value, since (UTC), labels (a dict without its name).
+        One row per alert: name, state, value, since (UTC), labels (a dict without the name).
 
     Raises:
         LabError: Prometheus does not answer.
@@ -74,13 +74,13 @@ def scraped(url: str) -> pd.DataFrame:
     """Metrics on a page, as Prometheus would scrape them now.
 
     Args:
-        url: of the page, for example `http://127.0.0.1:9464/metrics`.
+        url: URL of the page, for example `http://127.0.0.1:9464/metrics`.
 
     Returns:
         One row per value: metric, its labels, and `value`.
 
     Raises:
-        LabError: it does not answer.
+        LabError: the page's server does not answer.
     """
     families = text_string_to_metric_families(_get(url).decode())
     rows = [

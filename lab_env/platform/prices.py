@@ -1,4 +1,7 @@
-"""Cloud prices, each with region, date and source: `data/prices.csv`. Change them there."""
+"""Read cloud prices from `data/prices.csv`, which has the region, date and source of each.
+
+To change a price, edit that file.
+"""
 
 import csv
 import math

@@ -13,14 +13,14 @@ from lab_env.platform.services import SERVICES
 
 
 def set_up(report_progress: Progress, since: float | None = None, before: int | None = None) -> str:
-    """Fetch and build everything except what is fetched on demand; the cache is reused.
+    """Fetch and build everything that the cache lacks, except what is fetched on demand.
 
     Args:
-        since: when set-up began (seconds since 1970), if before this call.
-        before: size of the cache in bytes when set-up began, if before this call.
+        since: start of set-up (seconds since 1970), if it began before this call.
+        before: size of the cache in bytes at the start of set-up, if it began before this call.
 
     Returns:
-        One line: seconds and megabytes.
+        Summary with the seconds taken, the megabytes added and the size of the cache.
 
     Raises:
         LabError: something cannot be fetched or built.

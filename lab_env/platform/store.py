@@ -1,4 +1,4 @@
-"""The object store for the lab itself: list, read, copy, delete; without Spark."""
+"""List, read, copy and delete objects in the object store, without Spark."""
 
 import os
 from collections.abc import Iterator
@@ -37,7 +37,7 @@ def s3_client(
     Clients are thread-safe and slow to make, so they are cached.
 
     Args:
-        access_key: without one, boto3 looks for the machine's own.
+        access_key: if empty, boto3 looks for the machine's own credentials.
     """
     return boto3.client(
         "s3",
@@ -71,10 +71,11 @@ def export_environment(endpoints: Endpoints) -> None:
     """Set the environment variables by which libraries in this process find the store.
 
     hudi-rs 0.5 passes its storage options to the table, but not to the table's metadata table.
-    Without these variables it looks for that one at Amazon, gives up, and lists folders instead.
+    Without these variables it looks for the metadata table at Amazon, gives up, and lists folders
+    instead.
 
     Args:
-        endpoints: address and keys of the store; without keys the machine's own count.
+        endpoints: address and keys of the store; without keys the machine's own apply.
     """
     os.environ["AWS_ENDPOINT"] = endpoints.s3_endpoint
     os.environ["AWS_REGION"] = endpoints.s3_region
@@ -86,9 +87,9 @@ def export_environment(endpoints: Endpoints) -> None:
 
 
 def keys_as_variables(endpoints: Endpoints) -> dict[str, str]:
-    """The store's keys as environment variables; none where the machine has its own.
+    """The store's keys as environment variables; empty keys are left out.
 
-    An empty key would hide the machine's own role or profile.
+    An empty variable would hide the machine's own role or profile.
     """
     keys = {
         "AWS_ACCESS_KEY_ID": endpoints.s3_access_key,
@@ -174,7 +175,7 @@ def delete_prefix(endpoints: Endpoints, prefix: str, markers_only: bool = False)
 
 
 class StoredTable:
-    """A table's files in the lab's object store, as `lab_env.tables.hudi.files.TableFiles`.
+    """A table's files in the lab's object store; implements `lab_env.tables.hudi.files.TableFiles`.
 
     Args:
         path: for example `s3a://lakehouse/lesson-05/orders`.

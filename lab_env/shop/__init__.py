@@ -1,7 +1,7 @@
 """The running example: an online shop whose order events flow through the course.
 
-It makes realistic load, keeps a ledger of the broker's acknowledgements, and replays a recorded
-stream.
+The package generates realistic load, keeps a ledger of the broker's acknowledgements, and replays a
+recorded stream.
 """
 
 from lab_env.platform.settings import settings

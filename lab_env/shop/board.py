@@ -10,13 +10,14 @@ from lab_env.shop.model import Send
 
 
 def board_as_sent(sends: Iterable[Send]) -> pd.DataFrame:
-    """Compute the shop's board in plain Python from the messages themselves.
+    """Compute the shop's board in plain Python from the messages.
 
     Args:
         sends: messages as they were sent; malformed ones are left out.
 
     Returns:
-        Orders and revenue by status, of the newest event of each order that was not erased.
+        Number of orders and revenue by status, from the newest event of each order that was not
+        erased.
     """
     newest: dict[str, Send] = {}
     for send in sends:

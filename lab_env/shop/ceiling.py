@@ -1,8 +1,8 @@
 """Compare one process of the load generator with a plain loop that does the same work.
 
-Both make the same events, write the same ledger and wait for the same acknowledgements; the loop
-only lacks Locust. The measure is events per processor second: at full speed each keeps a core busy,
-so this is its ceiling on one core, and other load on the machine changes it little.
+Both make the same events, write the same ledger and wait for the same acknowledgements; the only
+difference is Locust. The result is in events per processor second: at full speed each keeps a core
+busy, so this is its ceiling on one core. Other load on the machine hardly changes it.
 """
 
 import secrets
@@ -25,15 +25,15 @@ IN_FLIGHT = 20_000
 def measure_ceiling(
     bootstrap: str, seconds: float = 10, rounds: int = 3
 ) -> list[tuple[float, float]]:
-    """Acknowledged events per processor second from one process without a rate limit.
+    """Measure acknowledged events per processor second of one process without a rate limit.
 
     Args:
         bootstrap: `host:port` of the broker.
-        seconds: time in all for each of the two, over all rounds.
-        rounds: each of the two runs once per round.
+        seconds: total time for each of the two, over all rounds.
+        rounds: number of rounds; each of the two runs once per round.
 
     Returns:
-        For each round, that of the load generator and that of the plain loop.
+        One pair per round: load generator, plain loop.
 
     Raises:
         LabError: the broker cannot be reached.
@@ -53,7 +53,7 @@ def measure_ceiling(
 
 
 def _locust(bootstrap: str, topic: str, directory: Path, seconds: float) -> float:
-    """Run the load generator at full speed, measured from the start of its users."""
+    """Run the load generator at full speed; measure from the start of its users."""
     used_before = _used(children=True)
     load = Load(bootstrap, topic, directory, None, seconds=seconds, show=False).start()
     began, used_at_start = time.time(), _used(load.pid)

@@ -1,4 +1,4 @@
-"""`lab load`, `lab replay` and `lab ledger`; the commands only pass their arguments."""
+"""Implementation of `lab load`, `lab replay` and `lab ledger`; the CLI only passes arguments."""
 
 from lab_env.platform.errors import LabError
 from lab_env.platform.settings import Endpoints, settings

@@ -1,6 +1,6 @@
 """The order event: its fields, its JSON form, and the ways it can be malformed.
 
-Notebooks and pipelines take names and the Spark schema from here, so that they agree on one event.
+Notebooks and pipelines import field names and the Spark schema from here, so that all use the same.
 """
 
 from random import Random

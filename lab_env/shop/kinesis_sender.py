@@ -1,8 +1,8 @@
-"""Send to a Kinesis stream and keep the ledger; the same interface as `producer.Sender`.
+"""Send to a Kinesis stream and keep the ledger, with the same interface as `producer.Sender`.
 
 Kinesis has no idempotent producer: a request that timed out may have arrived, and resending it
-would make duplicates. So such sends are unknown until the ledger is settled, as with Kafka. A
-record that Kinesis refused, for example because its shard is at its limit, is resent.
+would make duplicates. The outcome of such sends is unknown until the ledger is settled, as with
+Kafka. A record that Kinesis refused, for example because its shard is at its limit, is resent.
 """
 
 import time
@@ -21,13 +21,13 @@ PAUSE_S = 0.1  # after a refusal
 class KinesisSender(LedgerSender):
     """Sends events to one stream and records the outcome of each in the ledger.
 
-    Only one request is in flight, so events of an order keep their order, unless Kinesis refuses
+    Only one request is in flight, so each order's events stay in sequence, unless Kinesis refuses
     one of them.
 
     Args:
         address: URL of Kinesis.
         topic: name of the stream; it must exist.
-        options: those of `LedgerSender`.
+        options: further arguments of `LedgerSender`.
     """
 
     def __init__(self, address: str, topic: str, ledger_dir: Path, **options):
@@ -43,7 +43,7 @@ class KinesisSender(LedgerSender):
         self._queue.extend((send, now) for send in sends)
 
     def poll(self, seconds: float = 0.0) -> None:
-        """Send one request of the queue, unless another greenlet is doing that.
+        """Send one request from the queue, unless another greenlet is sending one.
 
         Args:
             seconds: pause if there is nothing to do.
@@ -100,7 +100,7 @@ class KinesisSender(LedgerSender):
             self._again(refused, why)
 
     def _again(self, batch: list[tuple[Send, float]], why: str) -> None:
-        """Put back refused records, at the front; those that waited too long have failed."""
+        """Put refused records back at the front; those that have waited too long fail."""
         last_call = time.perf_counter() - self._timeout_s
         self._give_up([pair for pair in batch if pair[1] <= last_call], why, certain=True)
         self._queue.extendleft(reversed([pair for pair in batch if pair[1] > last_call]))

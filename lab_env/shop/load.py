@@ -41,14 +41,14 @@ class Load:
         bootstrap: address of the broker: Kafka's `host:port`, or Kinesis's URL.
         topic: created if missing.
         ledger_dir: the topic's ledger folder, also for the logs of the run.
-        rate: acknowledged events per second in all; None for no limit.
+        rate: total acknowledged events per second; None for no limit.
         users: number of simulated users.
-        seconds: duration; None until `stop`.
+        seconds: duration; None to run until `stop`.
         processes: number of sending processes.
         web_port: port of Locust's web UI, or a free one if it is taken; None for no web UI.
-        seed: of the shop's events; random by default.
+        seed: seed of the shop's events; random by default.
         show: show live numbers.
-        shares: replace shares of the settings, as in `model.Shares.of`.
+        shares: override shares of the settings, as in `model.Shares.of`.
         environment: additional variables for Locust's processes.
     """
 
@@ -79,7 +79,7 @@ class Load:
         self._shown: threading.Thread | None = None
 
     def start(self) -> "Load":
-        """Start the load and return when it runs.
+        """Start the load and return as soon as it runs.
 
         Raises:
             LabError: the broker does not answer, or Locust does not start.
@@ -189,29 +189,29 @@ class Load:
 
     @property
     def url(self) -> str | None:
-        """Address of Locust's web page for programs on this machine; empty without one."""
+        """Address of Locust's web UI for programs on this machine; None without a web UI."""
         return f"http://127.0.0.1:{self.web_port}" if self.web_port else None
 
     @property
     def page(self) -> str | None:
-        """Address of Locust's web page for a browser; empty without one."""
+        """Address of Locust's web UI for a browser; None without a web UI."""
         return settings().browser_url(self.url) if self.url else None
 
     @property
     def acked(self) -> int:
-        """Sends that the broker has acknowledged so far."""
+        """Number of sends that the broker has acknowledged so far."""
         rows = self._rows()
         return rows[-1]["acked"] if rows else 0
 
     @property
     def failures(self) -> int:
-        """Sends that failed or timed out so far."""
+        """Number of sends that have failed or timed out so far."""
         rows = self._rows()
         return rows[-1]["failures"] if rows else 0
 
     @property
     def stats(self) -> pd.DataFrame:
-        """The run over time, two rows per second.
+        """Statistics of the run over time, two rows per second.
 
         Returns:
             Columns seconds (since the first row), users, rate (acknowledged per second), acked,

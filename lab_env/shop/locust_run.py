@@ -33,9 +33,9 @@ WATCH_S = 0.1  # seconds between two counts of the users
 
 
 class LocustRun:
-    """One run of users: a context manager whose body runs alongside them; it waits for their end.
+    """One run of users: a context manager whose body runs alongside them and then waits for them.
 
-    The body waits with `gevent.sleep`; `time.sleep` would also stop the users.
+    In the body, wait with `gevent.sleep`; `time.sleep` would also stop the users.
 
     Args:
         user: class of the users.
@@ -110,7 +110,7 @@ class LocustRun:
 
     @property
     def requests(self) -> pd.DataFrame:
-        """Locust's own numbers.
+        """Locust's own statistics.
 
         Returns:
             One row per request type and name: type, name, requests, failures, p50_ms, p95_ms.

@@ -34,15 +34,15 @@ class Plan:
         bootstrap: address of the broker: Kafka's `host:port`, or Kinesis's URL.
         topic: it must exist.
         ledger_dir: the topic's ledger folder.
-        run: part of every id, must be new for each run on a topic.
-        rate: events per second in all, with the planned users; None for no limit.
-        users: number of users in all.
-        seconds: duration; None until it is stopped.
+        run: part of every id; must be new for each run on a topic.
+        rate: total events per second, with the planned users; None for no limit.
+        users: total number of users.
+        seconds: duration; None to run until stopped.
         processes: number of sending processes.
-        seed: of the models.
-        shares: replace shares of the settings.
-        stats_file: gets live numbers, one JSON object per line.
-        parent: process that started the load; the load ends when that is gone.
+        seed: seed of the models.
+        shares: override shares of the settings.
+        stats_file: file for live numbers, one JSON object per line.
+        parent: pid of the process that started the load; the load ends when that process is gone.
     """
 
     bootstrap: str
@@ -64,7 +64,7 @@ class Shop:
 
     Args:
         worker_id: part of every id of this process.
-        seed: of this process's model.
+        seed: seed of this process's model.
         request: Locust's request event.
     """
 

@@ -1,6 +1,6 @@
-"""The shop's behaviour: which event comes next, for which order, and whether it arrives in order.
+"""Model of the shop: generates order events, some of them late, sent twice or malformed.
 
-A model owns its orders: their ids contain its worker id and only it sends for them. So its
+A model owns its orders: their ids contain its worker id, and only it sends events for them. So its
 guarantees about one order (rising event times, nothing after an erase) hold for the whole topic.
 """
 
@@ -37,7 +37,7 @@ class Send:
 
     Args:
         send_id: unique for each send; travels as the Kafka header `send-id`.
-        event_id: a resend has that of the first send.
+        event_id: a resend has the id of the first send.
         key: Kafka key, the order's id.
         value: the bytes to send.
         kind: `event`, `late`, `resend` or `malformed:<reason>`.
@@ -65,8 +65,8 @@ class Shares:
         update: share of good events that are updates; the remainder are creates.
         cancel: share of good events that are cancellations.
         erase: share of good events that erase an order.
-        late: share of updates that arrive late; at most half, since each late one is overtaken by
-        one in time.
+        late: share of updates that arrive late; in effect at most half, because the update after a
+        late one is on time and overtakes it.
         duplicate: share of good events that are sent a second time.
         malformed: share of new events that are malformed.
         lateness_seconds: maximum time from event time to arrival.
@@ -82,13 +82,14 @@ class Shares:
 
     @classmethod
     def of(cls, **overrides: float) -> "Shares":
-        """The shares of the settings, with some of them replaced.
+        """Shares from the settings, with some of them replaced.
 
         Args:
             **overrides: fields of this class, for example `malformed=0`.
 
         Raises:
-            LabError: an unknown name, a value out of range, or operations above 1 in all.
+            LabError: a name is unknown, a value is out of range, or `update`, `cancel` and `erase`
+                add up to more than 1.
         """
         lab = settings()
         shares = cls(
@@ -122,7 +123,7 @@ class Clock(Protocol):
 
 
 class WallClock:
-    """The time of the machine."""
+    """Clock that returns the machine's time."""
 
     def now(self) -> int:
         return time.time_ns() // 1000
@@ -199,7 +200,7 @@ class OrderModel:
         self._overtaking: deque[Order] = deque()  # orders whose newest event is held back
 
     def next(self) -> Send:
-        """The next send: a held-back one that is due, or a new one."""
+        """Return the next send: a held-back one that is due, or a new one."""
         now = self._clock.now()
         if self._held and self._held[0][0] <= now:
             return self._release(now)
@@ -211,7 +212,7 @@ class OrderModel:
                 return send
 
     def drain(self) -> Iterator[Send]:
-        """All held-back sends, for the end of a run."""
+        """Yield all held-back sends, at the end of a run."""
         while self._held:
             yield self._release(self._clock.now())
 
@@ -281,7 +282,7 @@ class OrderModel:
         return None
 
     def _malformed(self, now: int) -> Send:
-        """A malformed event about an open order, so that letting it pass shows in the tables."""
+        """Malformed event for an open order, so that the tables show it if validation passes it."""
         if not self._open:
             return self._create(now)
         order = self._open[self._recent()]
@@ -305,7 +306,11 @@ class OrderModel:
         return self._stamp(order, "update", STEPS[order.step], now)
 
     def _stamp(self, order: Order, op: str, status: str, now: int) -> tuple:
-        """Make a new version of the order: the arguments of `encode` except the time of sending."""
+        """Make a new version of the order.
+
+        Returns:
+            The arguments of `encode` except the time of sending, then the event time.
+        """
         self._events += 1
         order.last_ts = now if now > order.last_ts else order.last_ts + 1
         return (
@@ -366,12 +371,12 @@ def generate(
     worker_id: str = "sim",
     **shares: float,
 ) -> Iterator[Send]:
-    """The first n sends of a simulated day in the shop, independent of the machine's time.
+    """Yield the first n sends of a simulated day in the shop, independent of the machine's time.
 
     Args:
         seed: the same arguments and seed give the same bytes.
         rate: sends per simulated second.
-        **shares: replace shares of the settings, as in `Shares.of`.
+        **shares: override shares of the settings, as in `Shares.of`.
     """
     began = int(datetime.fromisoformat(start).timestamp()) * SECOND
     clock = SimulatedClock(began)

@@ -33,7 +33,7 @@ CERTAINLY_FAILED = {
 
 
 def open_sender(address: str, topic: str, ledger_dir: Path, **options) -> "Sender | KinesisSender":
-    """Open a sender to the address's broker; the options are those of `Sender`."""
+    """Open a sender for the broker at an address; the options are those of `Sender`."""
     kind = KinesisSender if is_kinesis(address) else Sender
     return kind(address, topic, ledger_dir, **options)
 
@@ -43,7 +43,7 @@ class Sender(LedgerSender):
 
     Args:
         bootstrap: `host:port` of the broker.
-        options: those of `LedgerSender`.
+        options: further arguments of `LedgerSender`.
     """
 
     def __init__(self, bootstrap: str, topic: str, ledger_dir: Path, **options):

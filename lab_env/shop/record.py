@@ -1,6 +1,6 @@
 """Generate the files in `data/`: customers and the recorded order stream, from fixed seeds.
 
-Run `python -m lab_env.shop.record` to make both again; a test proves that they do not change.
+Run `python -m lab_env.shop.record` to generate both again; a test checks that they do not change.
 """
 
 import base64
@@ -57,7 +57,7 @@ PLACES = (
 
 
 def customers_csv(n: int = 500) -> str:
-    """Text of `customers.csv`, invented customers: customer_id, name, city, country."""
+    """Make the text of `customers.csv`: invented customers, with id, name, city and country."""
     rng = Random(SEED)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -69,7 +69,7 @@ def customers_csv(n: int = 500) -> str:
 
 
 def recorded_sends() -> Iterator[Send]:
-    """Generate the sends of the recording again: about an hour around midnight."""
+    """Generate the sends of the recording: about an hour around midnight."""
     return generate(
         SENDS, SEED, rate=SENDS / 3600, start="2026-01-05T23:30:00Z", worker_id="rec", **SHARES
     )
@@ -94,7 +94,7 @@ def to_line(send: Send) -> bytes:
 
 
 def from_line(line: bytes) -> Send:
-    """Parse a line of `to_line`."""
+    """Parse a line that `to_line` made."""
     fields = orjson.loads(line)
     encoded = fields.pop("value_base64", None)
     value = base64.b64decode(encoded) if encoded else fields.pop("value").encode()

@@ -33,7 +33,7 @@ def replay(
         n: number of sends; by default all.
         rate: sends per second; by default no limit.
         skip: number of sends to skip, to continue after an earlier part.
-        sends: another stream than the recorded one, for example from `model.generate`.
+        sends: stream to send instead of the recorded one, for example from `model.generate`.
 
     Returns:
         The ledger, with these sends in it.
@@ -63,7 +63,7 @@ def replay(
 
 
 def _check_unsent(stream: list[Send], chosen: list[Send], ledger: Ledger, topic: str) -> None:
-    """Refuse a second replay: after an erasure it would restore orders."""
+    """Refuse a second replay, because it would restore erased orders."""
     if stream and not chosen:
         raise LabError(
             f"Nothing is left to replay: the stream has {len(stream):,} sends.", "skip fewer sends."
@@ -81,7 +81,7 @@ def _check_unsent(stream: list[Send], chosen: list[Send], ledger: Ledger, topic:
 
 
 def _paced(sends: Iterator[Send], rate: float | None) -> Iterator[Sequence[Send]]:
-    """Yield the sends in bursts, each on time if there is a rate."""
+    """Yield the sends in bursts, paced if there is a rate."""
     size = BURST if rate is None else max(1, min(BURST, int(rate / 20)))
     began, count = time.monotonic(), 0
     while burst := list(itertools.islice(sends, size)):

@@ -1,4 +1,4 @@
-"""Common part of the senders to Kafka and to Kinesis: the ledger, and callbacks."""
+"""Base class of the senders to Kafka and Kinesis: keeps the ledger and calls the callbacks."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -41,11 +41,11 @@ class LedgerSender:
         self.acked = self.lost = 0
 
     def send(self, send: Send) -> None:
-        """Take one send; its outcome is known after `poll` or `flush`."""
+        """Queue one send; its outcome is known after `poll` or `flush`."""
         self.send_all((send,))
 
     def send_all(self, sends: Sequence[Send]) -> None:
-        """Take several sends, in the order of sending; cheaper than one by one."""
+        """Queue several sends, in the order of sending; cheaper than one by one."""
         raise NotImplementedError
 
     def flush(self) -> None:

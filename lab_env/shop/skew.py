@@ -1,6 +1,6 @@
-"""A day at a marketplace: one customer places a quarter of all orders.
+"""Events of a day at a marketplace, where one customer places a quarter of all orders.
 
-For the lesson about hot topic partitions; the same arguments give the same events each time.
+The lesson about hot topic partitions uses them; the same arguments always give the same events.
 """
 
 from binascii import crc32

@@ -1,4 +1,4 @@
-"""The clients of Kafka and Kinesis: topics and streams are made, read and deleted here."""
+"""Clients of Kafka and Kinesis: create, read and delete topics and streams."""
 
 import re
 from typing import NamedTuple
@@ -12,10 +12,10 @@ class Arrival(NamedTuple):
     """A message in the topic, or a record in the stream.
 
     Args:
-        send_id: its header `send-id`, empty when it has none.
-        partition: of the topic; for Kinesis the shard's number.
+        send_id: its header `send-id`, or the id in a record's partition key; empty without one.
+        partition: topic partition; for Kinesis the shard's number.
         offset: for Kinesis the sequence number.
-        at: the broker's time for it, microseconds since 1970 UTC.
+        at: the broker's timestamp, microseconds since 1970 UTC.
     """
 
     send_id: str

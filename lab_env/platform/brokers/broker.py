@@ -1,4 +1,4 @@
-"""One interface for the two brokers; the address selects one.
+"""Common interface of the two brokers; the address selects the broker.
 
 `host:port` is Kafka, a URL is Kinesis. `producer.open_sender` does the same for senders.
 """
@@ -9,7 +9,7 @@ from lab_env.platform.brokers import Arrival, streams, topics
 
 
 def is_kinesis(address: str) -> bool:
-    """True if an address is that of Kinesis."""
+    """True if an address is a Kinesis URL, not Kafka's `host:port`."""
     return "://" in address
 
 

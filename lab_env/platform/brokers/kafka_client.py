@@ -1,7 +1,7 @@
-"""Clients' connection to Kafka: its address and, if the broker requires it, a sign-in.
+"""Options with which clients connect to Kafka: the address and, if required, a sign-in.
 
 LAB_KAFKA_SECURITY names a Java properties file, the one that Kafka's own tools take as
-`--command-config`. Spark's source takes it as it is; for confluent-kafka it is translated here.
+`--command-config`. Spark's source takes it as it is; this module translates it for confluent-kafka.
 """
 
 import re
@@ -43,7 +43,7 @@ def spark_options(bootstrap: str) -> dict[str, str]:
 
 
 def security_properties() -> dict[str, str]:
-    """Properties of LAB_KAFKA_SECURITY in Java's form; empty without it.
+    """Properties in the file of LAB_KAFKA_SECURITY, for Java clients; empty if it is not set.
 
     Paths of PEM files are replaced by their certificates, so that executors on other machines need
     no file.

@@ -1,8 +1,9 @@
-"""Kinesis streams, the counterpart of `topics`; failures are a `LabError`.
+"""Create and read Kinesis streams, the counterpart of `topics`; failures raise `LabError`.
 
-A record of Kinesis has no headers. So its partition key contains two parts, `o-17 run-0042`: the
+A Kinesis record has no headers. So its partition key contains two parts, `o-17 run-0042`: the
 order, and the id of the send, by which the ledger finds a send of unknown outcome. The explicit
-hash key is that of the order alone; it decides the shard, so all events of an order share one.
+hash key is computed from the order alone; it selects the shard, so all events of an order are in
+the same shard.
 """
 
 import time
@@ -24,8 +25,8 @@ def client(address: str, seconds: float = TIMEOUT_S):
     """Make a boto3 client of Kinesis.
 
     Args:
-        address: its URL. The lab's emulator gets a dummy key, any other server the keys that boto3
-        finds: the variables AWS_*, or the machine's role.
+        address: URL of Kinesis. The lab's emulator gets a dummy key, any other server the keys that
+        boto3 finds: the variables AWS_*, or the machine's role.
     """
     import boto3  # half a second
     from botocore.config import Config
@@ -49,7 +50,7 @@ def client(address: str, seconds: float = TIMEOUT_S):
 
 
 def partition_key(key: str, send_id: str) -> str:
-    """Partition key of a record; see the module."""
+    """Partition key of a record, from the order's key and the send's id; see the module."""
     return f"{key} {send_id}"
 
 
@@ -60,7 +61,7 @@ def split_partition_key(text: str) -> tuple[str, str]:
 
 
 def hash_key(key: str) -> str:
-    """Hash of a key, by which Kinesis places a record without an explicit one."""
+    """Hash of a key, by which Kinesis chooses a shard if a record has no explicit hash key."""
     return str(int.from_bytes(md5(key.encode(), usedforsecurity=False).digest(), "big"))
 
 
@@ -72,7 +73,7 @@ def shard_number(shard_id: str) -> int:
 def ensure_stream(address: str, stream: str, shards: int = 2) -> None:
     """Create the stream in the emulator if it does not exist, and wait until it is active.
 
-    Elsewhere it must already exist, because a stream costs money for each hour.
+    On any other server it must already exist, because a stream costs money by the hour.
 
     Raises:
         LabError: the name is not allowed, or Kinesis does not answer or refuses.
@@ -94,7 +95,7 @@ def ensure_stream(address: str, stream: str, shards: int = 2) -> None:
 
 
 def made_at(kinesis, stream: str) -> str:
-    """Creation time of a stream, which differs from that of a later one of the same name."""
+    """Creation time of a stream, which distinguishes it from a later stream of the same name."""
     return _summary(kinesis, stream)["StreamCreationTimestamp"].isoformat()
 
 
@@ -110,7 +111,7 @@ def list_shards(kinesis, stream: str) -> list[dict]:
 
 
 def iterator_after(kinesis, stream: str, shard_id: str, sequence: str = "") -> str:
-    """Iterator that begins after a record; without a sequence number, at the oldest one."""
+    """Iterator that begins after a record; without a sequence number, at the oldest record."""
     begin = {"ShardIteratorType": "TRIM_HORIZON"}
     if sequence:
         begin = {
@@ -122,12 +123,15 @@ def iterator_after(kinesis, stream: str, shard_id: str, sequence: str = "") -> s
 
 
 def more_waits(page: dict, limit: int = PAGE) -> bool:
-    """True if a shard has records after a page; the emulator's zero may mean half a millisecond."""
+    """True if a shard may have records after a page.
+
+    A full page counts, too: the emulator may report half a millisecond behind as zero.
+    """
     return page["MillisBehindLatest"] > 0 or len(page["Records"]) == limit
 
 
 def arrivals(address: str, stream: str) -> Iterator[Arrival]:
-    """All records of the stream, by shard in their order.
+    """All records of the stream, shard by shard, in sequence.
 
     Raises:
         LabError: Kinesis or the stream cannot be read.
@@ -150,7 +154,7 @@ def arrivals(address: str, stream: str) -> Iterator[Arrival]:
 
 
 def count_records(address: str, stream: str) -> dict[int, int]:
-    """Number of records in each shard, by its number; Kinesis does not report it.
+    """Number of records in each shard, by shard number; counted, as Kinesis does not report it.
 
     Raises:
         LabError: Kinesis or the stream cannot be read.

@@ -1,4 +1,4 @@
-"""Create, measure and read Kafka topics; failures are a `LabError`."""
+"""Create, measure, read and delete Kafka topics; failures raise `LabError`."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -103,9 +103,9 @@ def _delete(bootstrap: str, chosen: Callable[[str], bool]) -> list[str]:
 
 
 def topic_end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
-    """Offset after the last message of each topic partition that the pipeline may read.
+    """End offset of each topic partition: the one after the last message the pipeline may read.
 
-    That is Kafka's *last stable offset*: messages from an open transaction on do not count yet.
+    This is Kafka's *last stable offset*: it stops before the first open transaction.
 
     Args:
         bootstrap: `host:port` of the broker.
@@ -128,7 +128,7 @@ def topic_end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
 def _watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
     """First offset of a topic partition and the one after its last.
 
-    It retries while the partition has no leader, as in the seconds after the broker's restart.
+    It retries while the partition has no leader, as in the first seconds after a broker restart.
     """
     deadline = time.monotonic() + ADMIN_TIMEOUT_S
     while True:
@@ -141,7 +141,7 @@ def _watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, in
 
 
 def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
-    """All messages of the topic, by topic partition in order; none of an aborted transaction.
+    """All messages of the topic, in order within each topic partition; no aborted transactions.
 
     Args:
         bootstrap: `host:port` of the broker.

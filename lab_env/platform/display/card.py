@@ -37,8 +37,8 @@ def card(
     Args:
         ok: True draws it green, False red, "warn" amber, None neutral.
         table: numbers to show; the index is the first column.
-        note: a last text, in which an empty line separates paragraphs. It may contain `code`, and
-            code in a block of its own between two lines of three backticks.
+        note: text at the end, in which an empty line separates paragraphs. It may contain inline
+            `code`, and blocks of code between two lines of three backticks.
     """
     return html.render(
         "platform/display/card.html.j2",
@@ -57,12 +57,12 @@ def plain(note: str) -> str:
 
 
 def styled(frame: pd.DataFrame, formats: str | dict[str, str] | None = None) -> "Styler":
-    """A table to style, whose cells and labels are text and never HTML.
+    """Styler of a table whose cells and labels are escaped.
 
-    `frame.style` does not escape: an order with a tag in it would run its script in the notebook.
+    `frame.style` does not escape: an order with a script tag would run it in the notebook.
 
     Args:
-        formats: how to write the values, as `Styler.format` takes it.
+        formats: formats of the values, as `Styler.format` takes them.
     """
     styler = frame.style.format(formats, escape="html")
     for axis in ("index", "columns"):
@@ -75,7 +75,7 @@ def _block(code: str) -> str:
 
 
 def _paragraph(text: str) -> str:
-    """One paragraph as HTML; code comes out as it went in."""
+    """One paragraph as HTML, with its code marked up."""
     if block := _BLOCK.fullmatch(text):
         return _block(block[1])
     return re.sub(r"`([^`]+)`", r"<code style='color:inherit'>\1</code>", escape(text))

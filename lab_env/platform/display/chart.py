@@ -44,10 +44,10 @@ def new_panels(
     """Several empty charts in one figure; the charts of a column share the horizontal scale.
 
     Args:
-        titles: what each chart shows, row by row.
+        titles: title of each chart, row by row.
         width: inches.
         height: inches.
-        one_unit: whether the charts of a row have the same unit and so share the vertical scale.
+        one_unit: True if the charts of a row have the same unit and so share the vertical scale.
 
     Returns:
         Matplotlib's figure and the list of axes.
@@ -75,21 +75,22 @@ def new_panels(
 
 
 def note(axes, text: str, place: tuple, shift: tuple[float, float], **look) -> None:
-    """Write a small text beside a place, which is in units of the axes.
+    """Write a small text next to a place in a chart.
 
     Args:
-        shift: from the place to the text, in points.
-        look: for example `ha="center"`, as `annotate` takes it.
+        place: x and y in the units of the axes.
+        shift: distance from the place to the text, in points.
+        look: keyword arguments of `annotate`, for example `ha="center"`.
     """
     look = {"fontsize": 9, "color": INK} | look
     axes.annotate(text, place, shift, textcoords="offset points", **look)
 
 
 def plot_freshness(axes, quantiles: dict[str, list[float]]) -> None:
-    """Draw how large a share of the events was visible, over the seconds since each was sent.
+    """Plot the share of events that are visible, over the seconds since each was sent.
 
     Args:
-        quantiles: of each sink, the seconds at evenly spaced shares, from none to all.
+        quantiles: for each sink, the seconds at evenly spaced shares from 0 to 100 %.
     """
     for sink, seconds in quantiles.items():
         share = [100 * place / (len(seconds) - 1) for place in range(len(seconds))]

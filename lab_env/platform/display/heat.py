@@ -9,20 +9,21 @@ STYLE = "padding:4px 9px;text-align:{};border-bottom:1px solid var(--jp-border-c
 
 
 def heading(text: str, align: str = "center", span: int = 1) -> str:
-    """The heading of `span` columns; the text is escaped."""
+    """One heading above `span` columns, as HTML; the text is escaped."""
     return f"<th colspan='{span}' style='{STYLE.format(align)}'>{escape(text)}</th>"
 
 
 def tint(colour: str, strength: float) -> str:
-    """The CSS of a translucent background: a `#rrggbb` colour with a strength from 0 to 1."""
+    """CSS of a translucent background: a `#rrggbb` colour with a strength from 0 to 1."""
     parts = ", ".join(map(str, bytes.fromhex(colour.removeprefix("#"))))  # red, green, blue
     return f"background:rgba({parts}, {strength:.2f})"
 
 
 def cell(inside: str, align: str = "right", heat: float | None = None) -> str:
-    """One cell.
+    """One table cell, as HTML.
 
     Args:
+        inside: HTML, which is not escaped.
         align: left, center or right.
         heat: strength of its colour, from 0 to 1; None for no colour.
     """
@@ -34,10 +35,11 @@ def cell(inside: str, align: str = "right", heat: float | None = None) -> str:
 
 
 def table(rows: Iterable[str], note: str) -> str:
-    """A table that reads in both themes of the page.
+    """HTML table for both themes of the page.
 
     Args:
-        rows: the HTML of the headings and cells of each row.
+        rows: HTML of the headings and cells of each row.
+        note: text below the table; it is escaped.
     """
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     return (

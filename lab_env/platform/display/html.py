@@ -13,11 +13,11 @@ PACKAGE = Path(__file__).parents[2]
 
 
 def render(template: str, **values) -> str:
-    """Fill in a template; returns HTML.
+    """Fill in a template and return the HTML.
 
     Args:
-        template: its path in `lab_env`, for example `display/card.html.j2`.
-        values: what it shows; text is escaped unless the template marks it as `safe`.
+        template: its path in `lab_env`, for example `platform/display/card.html.j2`.
+        values: the template's variables; text is escaped unless the template marks it as `safe`.
     """
     return _templates().get_template(template).render(values)
 
@@ -36,11 +36,11 @@ def _templates():
 
 
 def table(head: Sequence[object], rows: Iterable[Sequence[object]], align: str = "right") -> str:
-    """A table that reads in light and dark.
+    """HTML table for both themes of the page.
 
     Args:
         rows: numbers and text; a missing number is an empty cell.
-        align: of all columns but the first, which is left-aligned.
+        align: alignment of all columns but the first, which is left-aligned.
     """
     texts = [[_text(cell) for cell in row] for row in rows]
     return render(
@@ -61,5 +61,5 @@ def _text(value: object) -> object:
 
 
 def number(value) -> str:
-    """A figure for people, with about three digits."""
+    """Format a number for people, with about three digits."""
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"

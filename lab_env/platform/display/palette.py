@@ -1,4 +1,4 @@
-"""The colours of every drawing: Okabe and Ito's, which colour-blind readers can tell apart."""
+"""Colours of all drawings, by Okabe and Ito: colour-blind readers can tell them apart."""
 
 BLUE, SKY, GREEN = "#0072B2", "#56B4E9", "#009E73"
 AMBER, VERMILION, PINK = "#E69F00", "#D55E00", "#CC79A7"

@@ -1,8 +1,8 @@
-"""Sizes and time spans in the words of a reader."""
+"""Format sizes and time spans for people."""
 
 
 def duration_text(seconds: float) -> str:
-    """A time span: `0.4 s`, `42 s`, `3 min`, `5 h`, `2.5 d`."""
+    """Format a time span: `0.4 s`, `42 s`, `3 min`, `5 h`, `2.5 d`."""
     if seconds < 60:
         return f"{seconds:.1f} s" if seconds < 9.95 else f"{seconds:.0f} s"
     unit, scale = (
@@ -13,7 +13,7 @@ def duration_text(seconds: float) -> str:
 
 
 def size_text(size: int) -> str:
-    """A number of bytes, in powers of 1000: `912 B`, `2.1 KB`, `435 KB`, `1.2 MB`."""
+    """Format a number of bytes, in powers of 1000: `912 B`, `2.1 KB`, `435 KB`, `1.2 MB`."""
     if size < 1000:
         return f"{size} B"
     for unit, scale in (("KB", 1e3), ("MB", 1e6), ("GB", 1e9)):

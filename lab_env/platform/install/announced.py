@@ -1,7 +1,7 @@
-"""Set-up that runs while JupyterLab is open: whatever needs its result waits for it.
+"""Let commands wait for a set-up that runs while JupyterLab is open.
 
-Its lock file belongs to this lab and holds the newest line of progress. The lock ends with its
-holder, however that ends.
+Its lock file belongs to this lab and contains the newest line of progress. The lock is released
+when its holder ends, even if it crashes.
 """
 
 from collections.abc import Generator
@@ -45,7 +45,7 @@ def wait_for_set_up(report_progress: Progress) -> None:
 
 
 def running_set_up() -> str:
-    """Newest progress line of the announced set-up that is running; empty if none is."""
+    """Newest progress line of an announced set-up that is running; empty if none is."""
     lock = _lock_file()
     return "" if is_free(lock) else _newest_line(lock)
 

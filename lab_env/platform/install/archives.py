@@ -1,4 +1,4 @@
-"""Large archives, fetched on demand, verified and unpacked; only some of their folders are kept."""
+"""Fetch large archives on demand, verify and unpack them, and keep only some of their folders."""
 
 import os
 import shutil
@@ -12,7 +12,7 @@ from lab_env.platform.install.versions import versions
 
 
 def archive_folder(name: str) -> Path | None:
-    """The folder of an unpacked archive; None when it has not been fetched."""
+    """Folder of an unpacked archive; None if it has not been fetched."""
     target = _target(name)
     return target if target.is_dir() else None
 
@@ -24,7 +24,8 @@ def fetch_archive(name: str, report_progress: Progress = print) -> None:
         name: an entry of `archives` in versions.toml.
 
     Raises:
-        LabError: the disk is short, the archive cannot be fetched, or it is not the pinned one.
+        LabError: there is too little disk space, the archive cannot be fetched, or it is not the
+            pinned one.
     """
     target, pin = _target(name), versions()["archives"][name]
     if target.is_dir():

@@ -1,8 +1,8 @@
 """Make `.venv` from requirements.lock on a machine that has only Python; `make setup` starts here.
 
-`.venv`'s own `lab` does the rest: `setup`, or `jupyter` if that is the argument. Standard library
-only. An interrupted step is repeated, so a killed run can be started again; a second run sees from
-its stamp that there is nothing to do.
+The `lab` in `.venv` does the rest: `setup`, or `jupyter` if that is the argument. Standard library
+only. An interrupted step is repeated, so a killed run can be started again; once complete, a stamp
+file tells later runs that there is nothing to do.
 """
 
 import contextlib
@@ -58,7 +58,7 @@ CAUSES = {
 
 
 def main():
-    """Make `.venv` unless it is complete, then become the command that fetches the rest."""
+    """Make `.venv` unless it is complete, then exec the command that fetches the rest."""
     started = time.time()
     _use_supported_python()
     cache = _cache()
@@ -97,7 +97,7 @@ def usable_pythons(system=sys.platform):
 
 
 def _use_supported_python():
-    """Switch to a supported Python, whichever `python3` started this."""
+    """Switch to a supported Python if this one is not."""
     if sys.version_info[:2] in usable_pythons():
         return
     cache = _cache()
@@ -145,7 +145,7 @@ def _may_fetch_python(cache):
 
 
 def _fetch_python(cache):
-    """Let uv fetch the preferred Python into the cache; uv knows its checksum."""
+    """Fetch the preferred Python into the cache with uv, which knows its checksum."""
     wanted = "{}.{}".format(*usable_pythons()[0])
     # No `|` between dicts and no tomllib before here: this runs in any Python from 3.8.
     environment = {**_environment(), **_uv_settings(), "UV_CACHE_DIR": str(cache / "uv")}
@@ -159,7 +159,7 @@ def _fetch_python(cache):
 
 
 def pythons(versions=SUPPORTED_PYTHONS):
-    """Name the supported Pythons for people: `3.11, 3.12 or 3.13`."""
+    """Format the supported Pythons for people: `3.11, 3.12 or 3.13`."""
     *others, last = ["{}.{}".format(*version) for version in sorted(versions)]
     return " or ".join([", ".join(others), last]) if others else last
 
@@ -199,7 +199,7 @@ def wheels_folder(cache):
 
 
 def bundle_mismatch(cache):
-    """Objection to an unpacked bundle's packages; empty if they fit or there is none."""
+    """Reason why an unpacked bundle's packages do not fit; empty if they fit or there is none."""
     if not (cache / MANIFEST).exists() or wheels_folder(cache).is_dir():
         return ""
     listed = json.loads((cache / MANIFEST).read_text())
@@ -231,7 +231,7 @@ def _check_bundle(cache):
 
 
 def damaged_files(cache):
-    """Files of an unpacked bundle that differ from its manifest, and missing jars."""
+    """Files that differ from an unpacked bundle's manifest, and jars that the manifest lacks."""
     listed = json.loads((cache / MANIFEST).read_text())
     damaged = {name for name, digest in listed.items() if file_sha256(cache / name) != digest}
     folders = {Path(name).parent for name in listed if name.startswith("jars/")}
@@ -284,7 +284,7 @@ def requirement(name, pin):
 
 
 def _pip(folder, environment):
-    """A Python that has pip: from a small new environment, else this one."""
+    """A Python that has pip: one from a small new environment, else this one."""
     done = subprocess.run(
         [sys.executable, "-I", "-m", "venv", folder / "pip"],
         env=environment,
@@ -410,7 +410,7 @@ def _environment():
 
 
 def _run(command, environment, failure="Set-up could not make .venv."):
-    """Run one step; in a terminal, print what it says but for its list of packages."""
+    """Run one step; in a terminal, print its messages except its list of packages."""
     step = subprocess.Popen(
         [str(part) for part in command],
         env=environment,

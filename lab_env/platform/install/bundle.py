@@ -1,8 +1,8 @@
 """`lab bundle`: everything set-up fetched, in one archive, so that other machines need no network.
 
-The archive is a cache whose package downloads are replaced by wheels for this Python and this kind
-of machine; set-up uses them if they match its requirements.lock. A manifest lists each file's
-SHA-256, and set-up on the other machine compares them.
+The archive is a copy of the cache, with wheels for this Python and this kind of machine instead of
+package downloads; set-up uses them if they match its requirements.lock. A manifest lists each
+file's SHA-256, and set-up on the other machine compares them.
 """
 
 import json
@@ -37,7 +37,7 @@ def make_bundle(target: Path, report_progress: Progress) -> str:
     """Write the archive, replacing an older one of the same name.
 
     Returns:
-        The file's size and SHA-256 and the commands that use it, for people.
+        Text for people: the file's size, its SHA-256 and the commands that use it.
 
     Raises:
         LabError: set-up is not complete, or its packages are no longer in the cache.
@@ -131,14 +131,14 @@ def _unpacked_wheels() -> dict[tuple[str, str], Path]:
 
 
 def _tags(wheel_file: Path) -> set:
-    """Platforms of a wheel, from its WHEEL file."""
+    """Compatibility tags of a wheel, from its WHEEL file."""
     lines = wheel_file.read_text("utf-8").splitlines()
     tags = [line.removeprefix("Tag: ").strip() for line in lines if line.startswith("Tag: ")]
     return {tag for text in tags for tag in parse_tag(text)}
 
 
 def _zip(unpacked: Path, folder: Path) -> Path:
-    """Make a wheel from its content."""
+    """Build a wheel from its unpacked content."""
     wheel_file = next(unpacked.glob("*.dist-info/WHEEL"))
     tags = _tags(wheel_file)
     parts = [

@@ -1,6 +1,6 @@
 """The cache: everything set-up fetched or built, shared by all clones on this machine.
 
-Each entry is made in `partial/` and moved to its place in one step. So an entry is complete or
+Each entry is created in `partial/` and moved to its place in one step. So an entry is complete or
 absent, and a killed set-up can be started again.
 """
 
@@ -35,14 +35,14 @@ def cache() -> Path:
 
 
 def cache_lock(report_progress: Progress = print) -> AbstractContextManager[None]:
-    """Lock the cache: one set-up runs at a time, from whatever clone."""
+    """Lock the cache: only one set-up runs at a time, even from several clones."""
     return exclusive(
         cache() / "lock", lambda: report_progress("another set-up is running; waiting for it")
     )
 
 
 def partial_folder(name: str) -> Path:
-    """Make an empty folder for a cache entry in the making."""
+    """Create an empty folder in which to build a cache entry."""
     folder = cache() / "partial" / name
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -50,11 +50,11 @@ def partial_folder(name: str) -> Path:
 
 
 def move_into_place(partial: Path, target: Path) -> None:
-    """Make a finished folder the cache entry, in one step."""
+    """Move a finished folder to its place in the cache, in one step."""
     target.parent.mkdir(parents=True, exist_ok=True)
     os.replace(partial, target)
 
 
 def clear_partial() -> None:
-    """Remove unfinished entries; only a set-up that was interrupted would use them."""
+    """Remove unfinished entries, which only the next run of an interrupted set-up would use."""
     shutil.rmtree(cache() / "partial", ignore_errors=True)

@@ -1,7 +1,7 @@
-"""A class data sharing (CDS) archive for Spark's JVM: classes parsed once, then mapped.
+"""Class data sharing (CDS) archive for Spark's JVM: classes are parsed once, then mapped.
 
 A session and its first Hudi write load some 20,000 classes out of 350 MB of jars. Java 17 can keep
-them in an archive (JEP 350, dynamic AppCDS); set-up makes it with a small session of its own.
+them in an archive (JEP 350, dynamic AppCDS); set-up runs a small session to create it.
 Measured, processor seconds of session and first write: 6.8 and 12.9 without it, 3.9 and 9.7 with.
 
 The archive only saves time. If it is missing or does not fit, the JVM reads the jars as usual.
@@ -32,7 +32,7 @@ def cds_archive() -> Path | None:
 def java_options(others: str) -> str:
     """Add the JVM options that map the archive, if there is one.
 
-    They fit only a session whose class path begins with `jar_folder("spark")/*`, then PySpark's.
+    They fit only a session whose class path has `jar_folder("spark")/*` first, then PySpark's jars.
     """
     archive = cds_archive()
     if archive is None:
@@ -42,7 +42,9 @@ def java_options(others: str) -> str:
 
 
 def make_cds_archive(session: str, report_progress: Progress = print) -> None:
-    """Make the archive unless the cache has it; an empty file marks a Java that cannot make one.
+    """Create the archive unless the cache has it.
+
+    If this Java cannot create one, an empty file in its place prevents further attempts.
 
     Args:
         session: module that runs a first session; its arguments are the archive and a folder.
@@ -79,7 +81,7 @@ def make_cds_archive(session: str, report_progress: Progress = print) -> None:
 
 
 def _make_base_archive() -> None:
-    """Make the archive of Java's own classes, which ours extends; a wheel's Java lacks it."""
+    """Create the archive of Java's own classes, which ours extends; the wheel's Java lacks it."""
     java = find_java()
     if java.origin == "set-up" and not (java.home / "lib" / "server" / "classes.jsa").exists():
         subprocess.run([java.home / "bin" / "java", "-Xshare:dump"], capture_output=True)
@@ -99,7 +101,7 @@ def _target() -> Path:
 
 
 def _pyspark() -> str:
-    """Name this PySpark by its version, and by when its jars were written: a JVM compares that.
+    """Name for this PySpark: its version and the write time of its jars, which a JVM compares.
 
     The wheel is built on this machine, so a new build of the same version has other times.
     """
@@ -108,10 +110,10 @@ def _pyspark() -> str:
 
 
 def _spark_home() -> Path:
-    """Make a SPARK_HOME in the cache, hard-linked to PySpark's jars, that outlives any clone.
+    """Create a SPARK_HOME in the cache, hard-linked to PySpark's jars, that outlives any clone.
 
     A JVM accepts the archive only if the jars it was made from still exist and are the same files
-    as those on its class path. The jars of a clone's `.venv` go with the clone.
+    as those on its class path. The jars in a clone's `.venv` are deleted with the clone.
     """
     target = cache() / _pyspark()
     if not target.is_dir():

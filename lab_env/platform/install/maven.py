@@ -1,7 +1,8 @@
 """Fetch single files from a Maven repository, with the Ivy inside PySpark.
 
-Files are named by coordinates, `organisation:module:revision`. No POM is read and no dependencies
-are followed: the list is exact. LAB_IVY_SETTINGS selects a repository other than Maven Central.
+Coordinates name the files: `organisation:module:revision`. POMs are not read and dependencies not
+resolved: only the listed files are fetched. LAB_IVY_SETTINGS selects a repository other than Maven
+Central.
 """
 
 import contextlib
@@ -37,8 +38,8 @@ def fetch_files(
     Args:
         wanted: coordinates.
         title: names the files in progress lines and errors.
-        classifier: selects one of a module's files of that kind, for example `plugin`.
-        megabytes: total size, if known: then each tenth of it reports a line.
+        classifier: selects one of a module's files with that extension, for example `plugin`.
+        megabytes: total size, if known: then a line is reported at each tenth of it.
 
     Raises:
         LabError: one of them cannot be fetched.
@@ -76,10 +77,10 @@ def fetch_files(
 
 
 def verify(coordinates: str, folder: Path, sha256: str, extension: str = "jar") -> None:
-    """Compare a fetched file with its pin; remove one that differs, with Ivy's copy.
+    """Compare a fetched file with its pinned checksum; if it differs, remove it and Ivy's copy.
 
     Raises:
-        LabError: it is not the pinned one.
+        LabError: it is not the pinned file.
     """
     path = folder / file_name(coordinates, extension)
     if file_sha256(path) == sha256:
@@ -189,7 +190,7 @@ def _certificates(bundle: Path) -> list[str]:
 
 
 def _proxy_options() -> list[str]:
-    """Proxy settings for Java, which ignores the proxy variables."""
+    """Proxy options for Java, which ignores the proxy variables."""
     options = []
     for scheme in ("http", "https"):
         address = os.environ.get(f"{scheme}_proxy") or os.environ.get(f"{scheme}_proxy".upper())

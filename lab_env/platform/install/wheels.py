@@ -19,7 +19,7 @@ def fetch_wheel(name: str, target: Path, report_progress: Progress = print) -> N
 
     Args:
         name: entry of `wheels` in versions.toml.
-        target: the folder, other than the partial one of its name.
+        target: the folder; it must not be the partial folder of the same name.
 
     Raises:
         LabError: it cannot be fetched, or there is none for this machine.
@@ -62,7 +62,7 @@ def reveal() -> Path:
 
 
 def fetch_reveal(report_progress: Progress = print) -> None:
-    """Fetch reveal.js unless the cache has it; a wheel carries it, so no other registry is needed.
+    """Fetch reveal.js unless the cache has it; as a wheel, so that no other registry is needed.
 
     Raises:
         LabError: it cannot be fetched.
@@ -75,14 +75,14 @@ def _reveal_target() -> Path:
 
 
 def uv_program() -> Path | None:
-    """The uv that set-up installed, else the one on PATH; None without either."""
+    """Path of the uv that set-up installed, else of the one on PATH; None without either."""
     own = cache() / "tools" / f"uv-{versions()['wheels']['uv']['version']}" / "bin" / "uv"
     found = shutil.which("uv")
     return own if own.exists() else Path(found) if found else None
 
 
 def drop_build_leftovers() -> None:
-    """Remove build leftovers from uv's cache: a gigabyte.
+    """Remove build leftovers from uv's cache, about a gigabyte.
 
     PySpark comes as a source archive. uv keeps its sources, its build folder and its wheel, but
     installs from the unpacked wheel, which stays. Go is needed again only for another build.

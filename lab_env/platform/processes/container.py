@@ -27,7 +27,7 @@ def container_memory():
 
 
 def _groups():
-    """Folders of this process's groups, from its own to the outermost visible one."""
+    """Folders of this process's control groups, from its own to the outermost visible one."""
     try:
         lines = OWN.read_text().splitlines()
     except OSError:

@@ -1,6 +1,6 @@
-"""The environment of the lab's programs: fit for this machine, without foreign variables, marked.
+"""Environment of the lab's programs: adapted to this machine, without foreign variables.
 
-By the mark the lab finds the programs of this LAB_HOME again after a crash.
+It contains a mark, a variable by which the lab finds the programs of this LAB_HOME after a crash.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ JAVA_OPTIONS = "JAVA_TOOL_OPTIONS"
 
 
 def mark() -> dict[str, str]:
-    """Variable by which `lab down` finds a program of this LAB_HOME, whoever started it."""
+    """Variable by which `lab down` finds any program of this LAB_HOME."""
     return {MARK: str(home())}
 
 
@@ -41,7 +41,7 @@ def mark_of_lesson(namespace: str) -> dict[str, str]:
 
 
 def programs_of_lesson(namespace: str) -> list[psutil.Process]:
-    """Living programs that a notebook of a lesson has started, perhaps in an earlier kernel."""
+    """Running programs that a lesson's notebook has started, perhaps in an earlier kernel."""
     return [p for p in marked_processes() if environment_of(p).get(LESSON) == namespace]
 
 
@@ -59,20 +59,20 @@ def adapt() -> None:
 def adaptations() -> dict[str, str]:
     """Variables that let programs work on this machine; none on most machines.
 
-    Where a proxy is set, clients would use it for the lab's own servers, too. Where /tmp is mounted
-    noexec, a Java cannot load the native libraries of Snappy, Zstandard and RocksDB from there.
+    If a proxy is set, clients would use it for the lab's own servers, too. If /tmp is mounted
+    noexec, Java cannot load the native libraries of Snappy, Zstandard and RocksDB from there.
     """
     return _without_proxy() | _loading_elsewhere()
 
 
 def proxies() -> list[str]:
-    """Proxy variables that are set."""
+    """Names of the proxy variables that are set."""
     names = [spelling for name in PROXIES for spelling in (name, name.upper())]
     return [name for name in names if os.environ.get(name)]
 
 
 def _without_proxy() -> dict[str, str]:
-    """Set both spellings, because libraries differ in the one they read."""
+    """Set both spellings, because some libraries read one and some the other."""
     if not proxies():
         return {}
     own = ["localhost", "127.0.0.1", settings().client_host, settings().spark_driver_host]
@@ -96,10 +96,10 @@ def _loading_elsewhere() -> dict[str, str]:
 
 
 def marked_processes(supervised: bool = False) -> list[psutil.Process]:
-    """Living programs of this LAB_HOME, a dead supervisor's included; never this process.
+    """Running programs of this LAB_HOME, including a dead supervisor's, but not this process.
 
     Args:
-        supervised: only programs started by a supervisor, so without a live load in a terminal.
+        supervised: only programs started by a supervisor; this leaves out live load in a terminal.
     """
     wanted = str(home())
     return [

@@ -1,7 +1,6 @@
-"""Start one supervised program: read its description, then become it (same pid).
+"""Start one supervised program: read its description, then exec it (same pid).
 
-Standard library only, so that it starts fast. Paths and values reach the program without any
-quoting.
+Standard library only, so that it starts fast. Paths and values reach the program without quoting.
 """
 
 import json
@@ -11,7 +10,7 @@ import time
 
 
 def launch(description: str) -> None:
-    """Become the described program.
+    """Replace this process with the described program.
 
     Args:
         description: a JSON file with `argv`, `env` (added to the environment), `cwd` and

@@ -1,4 +1,4 @@
-"""Lock files for work that only one process, or one thread of it, may do."""
+"""Lock files for work that only one process, and one thread of it, may do at a time."""
 
 import fcntl
 import os
@@ -16,7 +16,7 @@ _held: set[Path] = set()
 
 @contextmanager
 def exclusive(path: Path, on_wait: Callable[[], None] = lambda: None) -> Generator[None]:
-    """Hold a lock file; other processes and threads wait. One thread may nest it.
+    """Hold a lock file; other processes and threads wait. The same thread may take it again.
 
     Args:
         path: the lock file, which is not removed.
@@ -45,7 +45,7 @@ def wait_until_free(path: Path, on_wait: Callable[[], None]) -> None:
     """Wait until no other process holds a lock file; it is created if missing.
 
     Args:
-        on_wait: called every second meanwhile.
+        on_wait: called every second while waiting.
     """
     while not is_free(path):
         on_wait()

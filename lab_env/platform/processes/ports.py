@@ -8,10 +8,10 @@ from lab_env.platform.settings import settings
 
 
 def choose_ports(service: str, preferred: dict[str, int]) -> dict[str, int]:
-    """Choose the ports of a service that is about to start, and remember them.
+    """Choose the ports of a service that is about to start, and save them.
 
     The last choice is kept as long as the preferred port is the same and the chosen one is free.
-    Ports of other services are never taken, even if these do not run.
+    Ports of other services are never taken, even if those services do not run.
 
     Args:
         preferred: number in the settings, by port name.

@@ -1,6 +1,6 @@
-"""State kept between two commands: folders, ports and passwords, under LAB_HOME.
+"""State kept between commands: folders, ports and passwords, under LAB_HOME.
 
-Every change happens under one lock file, so two terminals can give commands simultaneously.
+Every change is made under one lock file, so two terminals can run commands simultaneously.
 """
 
 import json
@@ -81,12 +81,12 @@ def folder(name: str, mode: int = 0o755) -> Path:
 
 
 def lab_lock():
-    """Lock this LAB_HOME: services start and stop one command at a time."""
+    """Lock this LAB_HOME: only one command at a time may start or stop services."""
     return exclusive(folder("run", 0o700) / "lock")
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a file that only its owner can read; a reader sees the old text or the new one."""
+    """Write a file atomically; only its owner can read it."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}")
     handle = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w") as file:
@@ -129,8 +129,8 @@ def update_state(service: str, **values) -> None:
 def new_secret() -> str:
     """Make a secret of 192 random bits.
 
-    It has only characters that no renderer changes, so that a search finds a leaked secret.
-    Markdown turns two hyphens into a dash, for example.
+    It has only characters that no renderer changes, so that a search finds a leaked secret: two
+    hyphens, for example, become a dash in Markdown.
     """
     return token_hex(24)
 
@@ -155,7 +155,7 @@ def has_public_key() -> bool:
 def replace_public_key() -> None:
     """Give a lab of an earlier version its own access key.
 
-    MinIO and its clients keep the key that they were started with: call it while none runs.
+    MinIO and its clients keep the key that they were started with, so call this while none runs.
     """
     with lab_lock():
         if has_public_key():

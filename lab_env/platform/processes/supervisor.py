@@ -57,9 +57,9 @@ class Program:
         program only from here.
         cwd: working folder; LAB_HOME by default.
         autorestart: restart it when it ends by itself.
-        start_seconds: minimum lifetime to count as started.
-        stop_seconds: time to end before it is killed.
-        stop_signal: signal that requests its end.
+        start_seconds: how long it must run to count as started.
+        stop_seconds: how long it may take to end before it is killed.
+        stop_signal: signal that asks it to end.
     """
 
     name: str
@@ -100,7 +100,7 @@ class ProgramStatus:
 
 
 def ensure_supervisor() -> None:
-    """Start the supervisor of this LAB_HOME unless it runs; end orphans of a dead one.
+    """Start the supervisor of this LAB_HOME unless it runs; first end a dead one's orphans.
 
     Raises:
         LabError: it does not start.
@@ -150,7 +150,7 @@ def start(program: Program) -> None:
 
 
 def stop(name: str) -> None:
-    """Stop a program and keep it listed; nothing happens when it does not run.
+    """Stop a program but keep it listed; do nothing if it does not run.
 
     Raises:
         LabError: it does not stop, or the supervisor does not answer.

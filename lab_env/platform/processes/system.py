@@ -70,8 +70,8 @@ class Memory(NamedTuple):
     """Bytes of memory.
 
     Args:
-        total: of this machine, or its container's limit.
-        available: without swapping.
+        total: this machine's memory, or its container's limit.
+        available: memory available without swapping.
     """
 
     total: int
@@ -111,7 +111,7 @@ def windows_browser() -> str:
 
 
 def browser_environment() -> dict[str, str]:
-    """Variable by which Python opens a browser, where it would not find one by itself.
+    """The variable BROWSER for Python, if Python would not find a browser by itself.
 
     A BROWSER set by the user wins.
     """
@@ -138,11 +138,12 @@ def in_namespace(kind: str, prepare: str, subject: str = "sh") -> tuple[str, ...
     """Command prefix that runs a command in its own namespace; Linux only, see `allows`.
 
     All paths are absolute, because a bare machine's PATH may lack the tools. A user who is not root
-    is root of a user namespace.
+    becomes root in a user namespace.
 
     Args:
         kind: an option of `unshare`, for example `--mount`.
-        subject: its `$0`.
+        prepare: shell command that runs in the namespace first.
+        subject: `$0` in `prepare`.
     """
     unshare = (shutil.which("unshare") or "unshare", *(["--map-root-user"] if os.getuid() else []))
     shell = (shutil.which("sh") or "sh", "-c", f'{prepare} && exec "$@"', subject)
@@ -156,7 +157,7 @@ def with_small_disk(folder: Path, megabytes: int) -> tuple[str, ...]:
 
 
 def as_seen_by(pid: int, path: Path) -> Path:
-    """Path from here to a path in another process's namespace; Linux only."""
+    """Path by which this process reaches a path in another process's namespace; Linux only."""
     return Path(f"/proc/{pid}/root{path}")
 
 
@@ -181,7 +182,7 @@ _WITHOUT_ROOT = (
 
 
 def without_root(title: str) -> tuple[str, ...]:
-    """Command prefix for a program that must not run as root; empty for any other user.
+    """Command prefix for a program that must not run as root; empty if this user is not root.
 
     The program keeps the pid that it would have without the prefix.
 
@@ -201,7 +202,7 @@ def without_root(title: str) -> tuple[str, ...]:
 
 
 def allows(words: tuple[str, ...]) -> bool:
-    """True if this machine runs a command with such a prefix."""
+    """True if this machine can run a command with this prefix."""
     try:
         return subprocess.run([*words, "true"], capture_output=True).returncode == 0
     except OSError:

@@ -1,6 +1,6 @@
-"""The lab's servers: start, stop and describe them, and find out where they are.
+"""The lab's servers: start, stop and describe them, and find their addresses.
 
-Kernels attach to servers that run elsewhere, so nothing here keeps state in this process.
+Kernels connect to servers that other processes started, so nothing here keeps state in memory.
 """
 
 from lab_env.platform.services.base import Finding, request_json

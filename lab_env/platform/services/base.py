@@ -1,6 +1,6 @@
-"""Base class of the lab's servers: how one is fetched, started, checked, cleared and examined.
+"""Base class of the lab's servers: fetch, start, check, clear and examine a server.
 
-A service is ready when a client's call works, not when a process exists or a log line appears.
+A service is ready when a client's call works, not when its process exists or a log line appears.
 """
 
 import json
@@ -62,11 +62,11 @@ class Service(ABC):
         title: its name in messages.
         variables: settings that name an external server instead.
         needs: names of the services that are started with it.
-        contents: what users lose when its folder is removed, for example `topics`.
-        has_login: whether clients must present a key or a password.
-        own_for_lessons: whether lessons change its configuration, which an external one refuses.
-        fetched_on_demand: whether its first start fetches it, rather than set-up.
-        start_seconds: how long it may take to become ready.
+        contents: data that users lose when its folder is removed, for example `topics`.
+        has_login: True if clients must present a key or a password.
+        own_for_lessons: True if lessons change its configuration, which an external server refuses.
+        fetched_on_demand: True if its first start fetches it, rather than set-up.
+        start_seconds: maximum time to become ready.
     """
 
     name: str
@@ -102,7 +102,7 @@ class Service(ABC):
         """Address for clients."""
 
     def fetch(self, report_progress: Progress) -> None:
-        """Fetch what the server runs on into the cache, unless the Python packages bring it."""
+        """Fetch the server's programs into the cache, unless the Python packages contain them."""
         return
 
     def external_address(self) -> str:
@@ -110,7 +110,7 @@ class Service(ABC):
         return ""
 
     def probe(self) -> None:
-        """Make a client call and leave the service usable.
+        """Check with a client call that the service is usable; create what clients need.
 
         Raises:
             NotReady: the call failed.
@@ -122,17 +122,17 @@ class Service(ABC):
         return {}
 
     def links(self) -> dict[str, str]:
-        """Web pages of the server: name and URL."""
+        """URLs of the server's web pages, by name."""
         return {}
 
     def clear(self, namespace: str) -> dict[str, int]:
         """Remove a lesson's data from this running server.
 
         Args:
-            namespace: of the lesson, for example `lesson-05`.
+            namespace: namespace of the lesson, for example `lesson-05`.
 
         Returns:
-            Plural nouns and counts, for example `{"topics": 2}`.
+            Number of removed things by kind (a plural noun), for example `{"topics": 2}`.
         """
         return {}
 
@@ -147,7 +147,7 @@ class Service(ABC):
     def diagnose(self) -> Iterable[Finding]:
         """Findings for `lab doctor` about the program itself.
 
-        The doctor examines every service's ports and whether it answers.
+        The doctor itself checks every service's ports, and that it answers.
         """
         return ()
 
@@ -169,7 +169,7 @@ class Service(ABC):
         return folder(self.name)
 
     def port(self, name: str) -> int:
-        """Number of one of `preferred_ports()` at the last start."""
+        """Number that one of `preferred_ports()` had at the last start."""
         ports = read_state().get(self.name, {}).get("ports", {})
         return ports.get(name, self.preferred_ports()[name])
 
@@ -197,7 +197,7 @@ class Service(ABC):
                 time.sleep(0.1)
 
     def start(self) -> None:
-        """Start the process unless it is running; `probe` tells when it is ready."""
+        """Start the process unless it is running; `probe` succeeds once it is ready."""
         status = supervisor.status_of(self.name)
         if status is None or not status.alive:
             supervisor.remove(self.name)
@@ -209,7 +209,7 @@ class Service(ABC):
             supervisor.remove(program)
 
     def failed(self) -> bool:
-        """True if a process keeps ending; one that was killed once is about to restart."""
+        """True if a program is missing, stopped or keeps ending; one killed once will restart."""
         return self._failed_program() is not None
 
     def restarts(self) -> int:
@@ -234,7 +234,7 @@ class Service(ABC):
         )
 
     def _failed_program(self) -> str | None:
-        """Find the first of its programs that was given up or is missing."""
+        """First of its programs that has failed or is missing; None without one."""
         known = {program.name: program.state for program in supervisor.status()}
         given_up = (None, "FATAL", "STOPPED", "BACKOFF")
         return next((name for name in self.programs if known.get(name) in given_up), None)
@@ -247,7 +247,7 @@ def open_local(request: str | urllib.request.Request, timeout: float = 2):
         timeout: seconds.
 
     Raises:
-        OSError: it does not answer in time, or refuses (`urllib.error.HTTPError`).
+        OSError: the server does not answer in time, or refuses (`urllib.error.HTTPError`).
     """
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     return opener.open(request, timeout=timeout)
@@ -266,7 +266,7 @@ def request_json(
         timeout: seconds.
 
     Raises:
-        OSError: it does not answer in time, or refuses (`urllib.error.HTTPError`).
+        OSError: the server does not answer in time, or refuses (`urllib.error.HTTPError`).
     """
     data = None if body is None else json.dumps(body).encode()
     sent = {"Content-Type": "application/json", **(headers or {})}
@@ -279,7 +279,7 @@ def request_json(
 def run_tool(
     command: Sequence[str | Path], folder: str | Path, text: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run a server's own tool to its end in a folder, without credentials; capture its output.
+    """Run a server's own tool to completion in a folder, without credentials; capture its output.
 
     Args:
         text: the tool's input.

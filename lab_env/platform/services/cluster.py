@@ -1,9 +1,9 @@
 """A Spark cluster: Spark's own standalone master and two workers of one core each, for lesson 21.
 
-PySpark's wheel contains it. The master assigns workers to applications, and each worker starts
-executors for them. Anyone who reaches a master could run code on its workers, so master, workers
-and drivers share a secret. The object store's keys are in the workers' environment, which executors
-inherit: no page, argument or log shows them.
+PySpark's wheel contains Spark's cluster. The master assigns workers to applications, and each
+worker starts executors for them. Anyone who reaches a master could run code on its workers, so
+master, workers and drivers share a secret. The object store's keys are in the workers' environment,
+which executors inherit: no page, argument or log shows them.
 """
 
 import contextlib
@@ -64,7 +64,7 @@ class Worker:
 
     Args:
         number: 1 or 2.
-        program: its name among the lab's programs; `lab logs` shows its log.
+        program: name of its supervised program; `lab logs` shows its log.
         alive: whether the master considers it alive.
         pid: 0 if it does not run.
         executors: process ids by application and executor id, for example
@@ -113,8 +113,8 @@ class Cluster(Service):
     def worker_program(self, number: int) -> Program:
         """Describe a worker's process; it may use one executor's memory.
 
-        A kill of the whole process group stops it. A worker that ends politely still takes orders:
-        it started an executor while it ended, which then nobody stopped.
+        It is stopped by killing its whole process group: while a worker shuts down normally, it may
+        still start an executor, which nothing stops afterwards.
         """
         program = self._program(
             program_of(number),
@@ -174,14 +174,14 @@ class Cluster(Service):
             )
 
     def links(self) -> dict[str, str]:
-        """The master's web page, which links those of workers and applications."""
+        """The master's web page, which links to the pages of workers and applications."""
         return {"Spark cluster": self.page} if self.running() else {}
 
     def master_state(self) -> dict:
         """State of the master: workers, applications, cores; see Spark's `JsonProtocol`.
 
         Raises:
-            NotReady: it does not answer, or another master does.
+            NotReady: the master does not answer, or another program answers in its place.
         """
         try:
             state = request_json("GET", f"{self.page}/json/")
@@ -260,7 +260,7 @@ def _write_files(folder: Path, address: str) -> None:
 
 
 def _executor(process: psutil.Process) -> tuple[str, str] | None:
-    """Application and number of an executor's process; None if it is not an executor."""
+    """Application id and executor id of a process; None if it is not an executor."""
     with contextlib.suppress(psutil.Error):
         arguments = process.cmdline()
         if EXECUTOR in arguments:

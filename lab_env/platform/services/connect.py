@@ -1,8 +1,8 @@
 """Kafka Connect with Debezium's connector for PostgreSQL: one standalone worker.
 
-Set-up leaves it out: the first `lab up connect` fetches it. A standalone worker keeps its
-connectors' offsets in a file, but not the connectors: after a restart they have to be created again
-and then resume from their offsets. Lesson 15 teaches this, so nothing here hides it.
+Set-up leaves it out: the first `lab up connect` fetches it. A standalone worker saves its
+connectors' offsets in a file, but not the connectors: after a restart they must be created again,
+and then resume from their offsets. Lesson 15 teaches this, so the lab does not hide it.
 """
 
 import json
@@ -115,8 +115,8 @@ class Connect(Service):
     def clear(self, namespace: str) -> dict[str, int]:
         """Delete the lesson's connectors, for example `lesson-15.orders`, and their offsets.
 
-        While PostgreSQL runs, offsets of a connector that a restart has forgotten go too: they can
-        be deleted only through a connector, and none is created without its database.
+        While PostgreSQL runs, offsets of a connector that a restart has forgotten are deleted, too:
+        this needs a connector with that name, and none can be created without its database.
         """
         prefix = f"{namespace}."
         known = {name for name in self._call("GET", "/connectors") if name.startswith(prefix)}
@@ -161,7 +161,7 @@ class Connect(Service):
 
 
 def _stopped_connector(name: str) -> dict:
-    """Create a connector that does nothing, so that the offsets under its name can be deleted."""
+    """Describe a stopped connector, through which the offsets under its name can be deleted."""
     return {
         "name": name,
         "initial_state": "STOPPED",

@@ -34,7 +34,7 @@ COMFORTABLE_DISK, LEAST_DISK = 5, 1  # gigabytes
 def run_checks() -> list[Finding]:
     """Run every check; a check that cannot run becomes a finding.
 
-    Invalid settings are the only finding, because every other check needs them.
+    If the settings are invalid, that is the only finding, because every other check needs them.
     """
     try:
         settings()
@@ -64,7 +64,7 @@ def run_checks() -> list[Finding]:
 
 
 def needs_setup() -> bool:
-    """Quick look, without checksums: True if something is missing that `make setup` brings."""
+    """True if something is missing that `make setup` provides; quick, as it skips checksums."""
     checks = {"packages": _packages, "java": _java, "jars": _jars, "minio": _minio}
     found = _findings(checks)
     return any("make setup" in finding.fix for finding in found)
@@ -140,7 +140,7 @@ def _proxy() -> Iterator[Finding]:
 
 
 def _java_libraries() -> Iterator[Finding]:
-    """Java loads the libraries of Snappy, Zstandard and RocksDB from a temporary folder."""
+    """Check that noexec does not keep Java from loading Snappy, Zstandard and RocksDB."""
     if not is_noexec(JAVA_TEMPORARY):
         return
     if not is_noexec(home()):
@@ -217,7 +217,7 @@ def _leftovers() -> Iterator[Finding]:
 
 
 def _ports() -> Iterator[Finding]:
-    """Ports of services that do not run. A busy one is no problem: `lab up` takes a free one."""
+    """Check the ports of stopped services; a busy one is fine, because `lab up` takes another."""
     wanted = {
         port: service.port_variable(name)
         for service in SERVICES.values()
@@ -250,7 +250,7 @@ def _services() -> Iterator[Finding]:
 
 
 def _exhausted() -> Iterator[Finding]:
-    """JVMs that ran out of something: the exceptions that follow do not name the cause."""
+    """Find JVMs that ran out of a resource: the exceptions that follow do not name the cause."""
     for log in sorted(folder("logs").glob("*.log")):
         if found := exhaustion_in(log):
             fact = f"{log.stem}: {found.cause} (in {log})"

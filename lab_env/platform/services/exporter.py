@@ -1,7 +1,7 @@
-"""The exporter measures the pipelines from outside, in its own process.
+"""Exporter: measures the pipelines from outside, in its own process.
 
-A writer that is killed takes its own metrics with it. The exporter keeps running and reports how
-far behind the pipeline is.
+The metrics of a writer end when it is killed. The exporter keeps running and reports how far behind
+the pipeline is.
 """
 
 import sys
@@ -26,7 +26,7 @@ class Exporter(Service):
         return {"metrics": settings().exporter_port}
 
     def program(self, ports: dict[str, int]) -> Program:
-        """Describe its process; it discovers what to watch."""
+        """Describe its process, which discovers the pipelines to watch by itself."""
         return Program(
             name=self.name,
             argv=[
@@ -40,7 +40,7 @@ class Exporter(Service):
         )
 
     def check(self) -> None:
-        """Check that it serves, even if nothing that it watches answers."""
+        """Check that its web server answers, even if nothing that it watches does."""
         try:
             with open_local(f"{self.address()}/-/healthy") as answer:
                 content = answer.read()

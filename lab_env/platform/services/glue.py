@@ -1,6 +1,7 @@
-"""Call AWS Glue as `hive` calls a metastore.
+"""Call AWS Glue, with the same interface as `hive`.
 
-The credentials are the machine's own. boto3's `AWS_ENDPOINT_URL_GLUE` names another endpoint.
+The credentials are the machine's own. boto3's variable `AWS_ENDPOINT_URL_GLUE` can set another
+endpoint.
 """
 
 from typing import Any
@@ -16,7 +17,7 @@ def call(uri: str, method: str, *arguments, seconds: float = 5) -> Any:
     Args:
         uri: `glue://region`.
         method: for example `get_all_tables`.
-        seconds: limit for the connection, and for each answer.
+        seconds: timeout for the connection, and for each answer.
 
     Raises:
         HiveError: the call failed.

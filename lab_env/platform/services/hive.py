@@ -31,7 +31,7 @@ def call(uri: str, method: str, *arguments, seconds: float = 5) -> Any:
     Args:
         uri: `thrift://host:port` of the metastore.
         method: for example `get_all_tables`.
-        seconds: limit for the connection, and for each part of the answer.
+        seconds: timeout for the connection, and for each part of the answer.
 
     Raises:
         HiveError: the call failed.

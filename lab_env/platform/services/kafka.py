@@ -80,7 +80,7 @@ class Kafka(Service):
         fetch_jars(self.name, report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:
-        """Write the broker's folder, formatting it at the first start, and describe the process."""
+        """Prepare the broker's folder, format it at the first start, and describe the process."""
         _configure(self.folder / "server.properties", ports, "data")
         if not (self.folder / "data" / "meta.properties").exists():
             _format_storage(self.folder, ports)

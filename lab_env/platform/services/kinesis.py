@@ -1,8 +1,8 @@
-"""An emulated Amazon Kinesis Data Streams (moto), or the server in LAB_KINESIS_ENDPOINT.
+"""Amazon Kinesis Data Streams: an emulator (moto), or the server in LAB_KINESIS_ENDPOINT.
 
-The emulator offers Kinesis's own API: it hashes keys to shards, splits and merges shards, but
-enforces no throughput limits. It keeps everything in memory, so a restart empties it. On any other
-server the lab creates and deletes no streams, because they cost money.
+The emulator has Kinesis's own API: it hashes keys to shards, splits and merges shards, but enforces
+no throughput limits. It keeps everything in memory, so a restart empties it. On any other server
+the lab does not create or delete streams, because they cost money.
 """
 
 import sys

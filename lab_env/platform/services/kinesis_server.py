@@ -2,9 +2,9 @@
 
 The fixes follow Amazon's developer guide (*Reshard a stream*) and API reference:
 
-- A shard that was split or merged keeps its records and takes no new ones; these go to its
+- A shard that was split or merged keeps its records and takes no new ones; new ones go to its
   children. moto finds the closed parent first, and copies all records of two merged shards.
-- The last page of a closed shard has no `NextShardIterator`; this tells a reader that it has ended.
+- The last page of a closed shard has no `NextShardIterator`: this tells readers that it has ended.
 - Sequence numbers have 56 digits and grow with time, those of children above their parents'. moto
   counts from 1 in each shard.
 - A record has one sequence number, even when two requests arrive simultaneously.
@@ -25,7 +25,7 @@ _newest = FIRST_SEQUENCE_NUMBER
 
 
 def next_sequence_number() -> int:
-    """Return a number above all earlier ones; call it under the lock."""
+    """Return a number above all earlier ones; call this only under the lock."""
     global _newest
     _newest = max(_newest + 1, FIRST_SEQUENCE_NUMBER + time.time_ns())
     return _newest

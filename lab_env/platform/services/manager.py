@@ -1,4 +1,4 @@
-"""Start, stop, clear and describe services, without knowing any by name."""
+"""Start, stop, clear and describe services, without code for any particular one."""
 
 import os
 import time
@@ -25,14 +25,14 @@ class ServiceStatus:
     """One line of `lab status`.
 
     Args:
-        name: of the service, or of another program that the lab supervises.
+        name: name of the service, or of another program that the lab supervises.
         state: ready, not ready (and why), external, or the supervisor's state in lower case.
-        address: for clients.
+        address: address for clients.
         pid: 0 if it does not run here.
         uptime: seconds since its start.
-        restarts: by the supervisor.
+        restarts: number of restarts by the supervisor.
         memory_mb: resident memory in MB, child processes included.
-        links: web pages: name and URL.
+        links: URLs of its web pages, by name.
     """
 
     name: str
@@ -52,10 +52,10 @@ class ServiceStatus:
 def up(names: Sequence[str] | None = None, progress: Callable[[str], None] = print) -> Endpoints:
     """Start services and wait until they are ready; running services are left alone.
 
-    A first set-up that is still running from JupyterLab is waited for.
+    If JupyterLab is still running a first set-up, wait for it.
 
     Args:
-        names: services to start, with those that they need; by default the default ones.
+        names: services to start, along with those that they need; None for the default services.
 
     Raises:
         LabError: a name is unknown, a service does not become ready, or this user has no name.
@@ -100,7 +100,7 @@ def start_optional(name: str, progress: Callable[[str], None] = print) -> bool:
     cannot be fetched. If `CI` is set in the environment, it is never left out.
 
     Returns:
-        Whether it was started.
+        True if it was started.
 
     Raises:
         LabError: in CI, the service cannot be fetched or started.
@@ -151,10 +151,10 @@ def clear(namespace: str) -> dict[str, int]:
     """Remove a lesson's data from the servers that are running or have just been started.
 
     Args:
-        namespace: of the lesson, for example `lesson-05`.
+        namespace: namespace of the lesson, for example `lesson-05`.
 
     Returns:
-        What was removed and how many, for example `{"objects": 214, "topics": 2}`.
+        Number of removed things by kind, for example `{"objects": 214, "topics": 2}`.
     """
     for service in SERVICES.values():
         if service.contents and not service.external:
@@ -195,7 +195,7 @@ def endpoints() -> Endpoints:
 
 
 def links() -> dict[str, str]:
-    """Web pages of the services: name and URL, for a browser."""
+    """URLs of the services' web pages, for a browser, by name."""
     return {name: url for service in SERVICES.values() for name, url in _links(service).items()}
 
 
@@ -220,7 +220,7 @@ def warnings() -> list[str]:
 
 
 def _with_needs(names: Sequence[str]) -> list[Service]:
-    """Sort the named services, each after those that it needs."""
+    """The named services and those that they need, in the order in which they must start."""
     ordered: dict[str, Service] = {}
 
     def add(name: str) -> None:

@@ -53,7 +53,7 @@ class Metastore(Service):
 
     @property
     def title(self) -> str:  # ty: ignore[incompatible-property-override]: nothing sets a title
-        """Name Glue or the Hive Metastore."""
+        """Name of the catalog in messages: AWS Glue or the Hive Metastore."""
         return "AWS Glue" if settings().catalog == "glue" else "Hive Metastore"
 
     def preferred_ports(self) -> dict[str, int]:
@@ -149,7 +149,7 @@ def _write_configuration(folder: Path) -> None:
 
 
 def _class_path() -> str:
-    """Hive from PySpark, S3A from the sessions' jars. No Hudi jar: it bundles another Hive."""
+    """Hive from PySpark, S3A from the sessions' jars; no Hudi jar, which bundles another Hive."""
     spark = pyspark_home() / "jars"
     s3a = [jar for jar in sorted(jar_folder("spark").glob("*.jar")) if "aws" in jar.name]
     (py4j,) = spark.glob("py4j-*.jar")

@@ -1,8 +1,8 @@
 """Runs the Hive Metastore from PySpark's jars on a single address of this machine.
 
 Hive 2.3's own main method listens on all addresses and has no setting for that. So this process
-starts a JVM and builds the same server in it, object by object, on the given address. When this
-process ends, however it ends, the JVM ends too.
+starts a JVM and builds the same server in it, object by object, on the given address. The JVM ends
+with this process, even if this process is killed.
 """
 
 import os

@@ -29,7 +29,7 @@ class MinIO(Service):
 
     @property
     def title(self) -> str:  # ty: ignore[incompatible-property-override]: nothing sets a title
-        """Name the store; an external one need not be MinIO."""
+        """Name of the store in messages; an external one need not be MinIO."""
         return "The S3 store" if self.external else "MinIO"
 
     def preferred_ports(self) -> dict[str, int]:
@@ -83,7 +83,7 @@ class MinIO(Service):
             raise NotReady(f"it does not answer ({error})") from None
 
     def probe(self) -> None:
-        """Check it, then open the bucket with our keys; only the lab's own store gets a new one."""
+        """Check it and open the bucket with our keys; create it only in the lab's own store."""
         self.check()
         from botocore.exceptions import BotoCoreError, ClientError
 
@@ -186,7 +186,7 @@ def _ensure_bucket(client, create: bool) -> None:
 
 
 def _location(region: str) -> dict:
-    """Location for a new bucket: S3 requires it outside its first region."""
+    """Location for a new bucket, which S3 requires outside us-east-1."""
     if region == "us-east-1":
         return {}
     return {"CreateBucketConfiguration": {"LocationConstraint": region}}

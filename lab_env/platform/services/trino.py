@@ -1,8 +1,8 @@
 """Trino: a second query engine, which shares only the metastore and the object store with Spark.
 
 It is large, so set-up leaves it out: the first `lab up trino` fetches it with the newer Java that
-it needs. Of its connectors only the one for Hudi tables is kept. An external Trino cannot replace
-it: it would not know this lab's metastore.
+it needs. Only its connector for Hudi tables is kept. An external Trino cannot replace it, because
+it would not know this lab's metastore.
 """
 
 import json
@@ -122,7 +122,7 @@ class Trino(Service):
             raise NotReady(f"{problem} ({error})") from None
 
     def address(self) -> str:
-        """The URL for its clients."""
+        """URL for clients."""
         return f"http://{settings().client_host}:{self.port('http')}"
 
     def missing_resources(self) -> str:

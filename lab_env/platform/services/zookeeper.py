@@ -1,7 +1,7 @@
-"""ZooKeeper: the lock that several writers of one table share.
+"""ZooKeeper: holds the locks that several writers of one table share.
 
 PySpark's own jars contain the server. It keeps its nodes in a log on disk, so a restart loses
-nothing. A client whose session has expired loses its locks, here after a second at the earliest.
+nothing. A client whose session expires loses its locks; here a session lasts at least a second.
 """
 
 import os
@@ -80,7 +80,7 @@ class ZooKeeper(Service):
         )
 
     def check(self) -> None:
-        """Check that one server of the address serves requests."""
+        """Check that at least one server of the address serves requests."""
         answers = [_state_of(server) for server in self.address().split(",")]
         if not any(serves for serves, _ in answers):
             raise NotReady(answers[0][1])
@@ -97,9 +97,9 @@ class ZooKeeper(Service):
     def clear(self, namespace: str) -> dict[str, int]:
         """Delete the lesson's nodes, for example `/lesson-18` and `/lakehouse/lesson-18`.
 
-        Notebooks choose nodes below the first; the pipeline's options put the locks of all the
-        lesson's tables below the second, by bucket and path. On the lab's own server, empty locks
-        in Hudi's default place go too, as they do not show their owner.
+        Notebooks create nodes below the first; the pipeline's options put the locks of all the
+        lesson's tables below the second, by bucket and path. On the lab's own server, free locks in
+        Hudi's default place are also deleted, because they do not show their owner.
 
         Raises:
             LabError: a writer holds one of the locks.
@@ -124,7 +124,7 @@ class ZooKeeper(Service):
         """A connected kazoo client, closed at the end of the `with` block.
 
         Raises:
-            LabError: it does not answer, or ends the connection while the body runs.
+            LabError: the server does not answer, or ends the connection while the body runs.
         """
         from kazoo.client import KazooClient  # a quarter of a second
         from kazoo.exceptions import KazooException
@@ -160,7 +160,7 @@ def _delete_implicit(client) -> None:
 
 
 def _state_of(server: str) -> tuple[bool, str]:
-    """Check whether a server serves requests, and if not, why."""
+    """Return True if a server serves requests, and the first line of its answer or the error."""
     host, _, port = server.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), TIMEOUT_S) as connection:

@@ -1,7 +1,8 @@
 """The ledger: every event handed to the broker and its outcome, in files outside Kafka and Spark.
 
 Each sending process appends to its own two files: a line before a send is handed to the client, and
-a line when its outcome is known. So a killed process leaves a send unknown, never forgotten.
+a line when its outcome is known. So if the process is killed, a send may have an unknown outcome,
+but it is never missing from the ledger.
 """
 
 import io
@@ -115,7 +116,7 @@ class LedgerWriter:
         self._fates.write(f"{send_id}\tunknown\t-1\t-1\t0\n".encode())
 
     def tick(self) -> None:
-        """Flush if the last flush is a tenth of a second ago; call it often."""
+        """Flush if the last flush was more than a tenth of a second ago; call it often."""
         if time.monotonic() - self._flushed > FLUSH_EVERY_S:
             self.flush()
 
@@ -132,17 +133,17 @@ class LedgerWriter:
 
 @dataclass(frozen=True)
 class Settlement:
-    """The topic's evidence about sends whose outcome is unknown.
+    """Result of comparing the ledger with the topic; all fields but `examples` are counts.
 
     Args:
-        found: unknown sends that are in the topic, acknowledged now.
-        failed: unknown sends that are missing and can no longer come, failed now.
-        waiting: unknown sends that are missing but may still come; settle again later.
+        found: unknown sends that are in the topic; they now count as acknowledged.
+        failed: unknown sends that are missing and can no longer arrive; they now count as failed.
+        waiting: unknown sends that are missing but may still arrive; settle again later.
         lost: acknowledged sends that the topic does not have.
         unrecorded: messages of the topic that this ledger never saw.
         repeated: messages of the topic with the send id of an earlier one.
         messages: messages in the topic.
-        examples: places of up to five unrecorded messages, `partition:offset`.
+        examples: positions of up to five unrecorded messages, `partition:offset`.
     """
 
     found: int
@@ -259,7 +260,7 @@ class Ledger:
         Call it when no load runs: a send in flight looks missing.
 
         Args:
-            address: of the broker: Kafka's `host:port`, or Kinesis's URL.
+            address: the broker's address: Kafka's `host:port`, or Kinesis's URL.
 
         Raises:
             LabError: the broker or the topic cannot be read.
@@ -273,7 +274,7 @@ class Ledger:
         """Decide unknown sends from all messages of the topic; see `settle`.
 
         Args:
-            asked_at: time of the reading, microseconds since 1970 UTC.
+            asked_at: time when reading the topic began, microseconds since 1970 UTC.
         """
         first: dict[str, Arrival] = {}
         count, repeated, foreign = 0, 0, []

@@ -1,6 +1,6 @@
-"""Compare tables with the ledger: missing, doubled, stale or unexpected keys.
+"""Compare tables with the ledger: missing, duplicate, stale or unexpected keys.
 
-The functions take the ledger's frame and the table's rows; they start no service.
+The functions take the ledger's frame and the table's rows; they need no service.
 """
 
 from dataclasses import asdict, dataclass, field
@@ -20,19 +20,19 @@ class Reconciliation:
     """A sink compared with its expected content.
 
     Args:
-        categories: the ways to differ that apply to this sink.
+        categories: kinds of difference that apply to this sink.
         rows: number of rows.
         expected: number of rows that it should have.
         missing: keys that it lacks.
         duplicate: surplus rows of expected keys.
         stale: keys with another version than the winning one.
         altered: keys in the winning version but with another event time.
-        ghost: keys that an erase removed and that have returned.
+        ghost: keys that were erased but are in the table.
         unexpected: keys that were never acknowledged.
         short: copies of resent events that a log lacks.
-        wrong_reason: dead letters with another reason than the true one.
-        resends: acknowledged resends, which a log has as further rows.
-        unknown: sends without a known outcome; their keys are judged in no category.
+        wrong_reason: dead letters with a wrong reason.
+        resends: acknowledged resends, which a log has as additional rows.
+        unknown: sends without a known outcome; the comparison leaves out their keys.
         examples: category to up to five of its keys.
     """
 
@@ -91,11 +91,11 @@ class Reconciliation:
 
 @dataclass(frozen=True)
 class Accounting:
-    """Destination of every acknowledged send, from the table and the dead letters.
+    """Number of acknowledged sends by destination, from the table and the dead letters.
 
     Args:
         acked: acknowledged sends.
-        applied: winning versions in the table, and erased orders that it lacks.
+        applied: versions that the table shows, and erases of orders that it lacks.
         superseded: events older than the version in the table.
         duplicate: acknowledged resends of an acknowledged event.
         dead: acknowledged malformed sends in the dead letters.
@@ -151,7 +151,7 @@ def table(sends: pd.DataFrame, frame, name: str = "table") -> Reconciliation:
     Args:
         frame: a pandas or Spark DataFrame with order_id, event_id and order_ts (timestamp, text or
         microseconds since 1970 UTC).
-        name: of the sink, for the report.
+        name: name of the sink, for the report.
     """
     rows = _rows(frame)
     valid = _valid(sends)
@@ -185,7 +185,7 @@ def log(sends: pd.DataFrame, frame, name: str = "json") -> Reconciliation:
     It must have each valid acknowledged event once, plus once for each acknowledged resend.
 
     Args:
-        name: of the sink, for the report.
+        name: name of the sink, for the report.
     """
     rows = _to_pandas(frame, ["event_id"])["event_id"].fillna("(null)")
     valid = _valid(sends)
@@ -222,7 +222,7 @@ def dead(sends: pd.DataFrame, frame, name: str = "dead letters") -> Reconciliati
 
     Args:
         frame: a pandas or Spark DataFrame with partition, offset and reason.
-        name: of the sink, for the report.
+        name: name of the sink, for the report.
 
     Returns:
         The comparison; keys are `partition:offset`.
@@ -279,7 +279,7 @@ def _valid(sends: pd.DataFrame) -> pd.DataFrame:
 
 
 def _winners(valid: pd.DataFrame) -> pd.DataFrame:
-    """Acknowledged version with the highest event time of each order."""
+    """Each order's acknowledged version with the highest event time."""
     acked = valid[valid["state"] == "acked"]
     newest = acked.groupby("order_id", sort=False)["order_ts"].idxmax()
     return acked.loc[newest, ["order_id", "event_id", "op", "order_ts"]]
