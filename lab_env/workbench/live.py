@@ -41,7 +41,7 @@ class PipelineRow(dict):
 
 
 def pipeline_rows(samples: Iterable[Sample]) -> dict[tuple[str, str], PipelineRow]:
-    """Return one row per pipeline, by namespace and name; lag is summed over the topic partitions."""
+    """Return one row per pipeline, by namespace and name; lag is the sum over topic partitions."""
     rows: dict[tuple[str, str], PipelineRow] = {}
     for sample in samples:
         if "pipeline" not in sample.labels:
@@ -98,7 +98,7 @@ class Look:
         self._collector = None
 
     def now(self) -> tuple[list[ServiceStatus], list[Sample] | None]:
-        """Return services and pipeline samples; None for the samples without the lab's own services."""
+        """Return services and pipeline samples; samples are None without the lab's own services."""
         rows = services.status()
         try:
             endpoints = services.endpoints()

@@ -1,4 +1,4 @@
-"""A bar chart of the table formats as an SVG file that works in a code host's light and dark themes."""
+"""A bar chart of the table formats as an SVG file, readable in light and dark themes."""
 
 from collections.abc import Mapping
 from html import escape

@@ -1,4 +1,4 @@
-"""Tasks of the workers `hudi`, `delta` and `iceberg`: apply the same changes to each format's table.
+"""Tasks of the workers `hudi`, `delta` and `iceberg`: the same changes in each format's table.
 
 Each format is written as its own guide recommends: Hudi by an upsert, which keeps the newest event
 of an order; the others by MERGE, after selecting the newest event of each order.

@@ -179,7 +179,7 @@ class _Run:
         )  # fmt: skip
 
     def _ask(self, variant: tuple[str, str], size: int, version: int) -> tuple[float, float]:
-        """Seconds to sum all orders, and to find one; a wrong answer is added to the run's problems."""
+        """Seconds to sum all orders, and to find one; record a wrong answer as a problem."""
         everything, one = self._worker.call("run_query"), self._worker.call("run_query", order=0)
         answer = (everything["answer"][0], one["answer"][1])
         if answer != (size, version):  # each commit changes order 0

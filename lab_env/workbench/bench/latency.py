@@ -27,7 +27,7 @@ FIRST = 50  # events that create the table before the clock starts
 
 
 def events(pace: Pace, rate: int) -> list[Send]:
-    """Return the events for a rate: the first orders, then events of which one in five is an update."""
+    """Return the events for a rate: the first orders, then events of which 20 % are updates."""
     changes = max(10, round(rate * pace.seconds))
     stream = record(Scenario(20, UNIFORM, FIRST, changes, 1))
     return stream.load + stream.changes
@@ -60,9 +60,9 @@ class Follower:
         """Send the remaining events and measure their freshness.
 
         Returns:
-            Seconds `p50` and `p95`; `requested p50`, the median up to the commit's requested time (None
-            for files, which have none); `rows/s` that became visible from the first event to the last
-            commit.
+            Seconds `p50` and `p95`; `requested p50`, the median up to the commit's requested time
+            (None for files, which have none); `rows/s` that became visible from the first event to
+            the last commit.
         """
         send_paced(self._sender, self._sends[FIRST:], rate)
         self._sender.close()

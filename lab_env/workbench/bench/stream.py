@@ -152,7 +152,11 @@ class Writer:
         self.newest: dict[str, tuple[str, int, str]] = {}
 
     def create(self, day: str = "") -> Send:
-        """Return the event of a new order, created on the given day or, by default, on each day in turn."""
+        """Return the event of a new order.
+
+        Args:
+            day: day of creation; by default each day in turn.
+        """
         number, self._orders = self._orders, self._orders + 1
         day = day or self._days[number % len(self._days)]
         return self._send("create", f"o-{number:07d}", day, STEPS[0])

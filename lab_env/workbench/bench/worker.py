@@ -55,7 +55,7 @@ class SinkWorker:
         return {"batches": batches_of(query)}
 
     def follow(self, topic: str, trigger: float) -> dict:
-        """Start to write messages as they arrive in the topic, one batch every `trigger` seconds."""
+        """Start to write messages as they arrive in the topic, a batch every `trigger` seconds."""
         self.query = self._start(topic, {"processingTime": f"{trigger} seconds"})
         return {}
 

@@ -188,7 +188,7 @@ def table_receipt_or_none(endpoints: Endpoints, table: str):
 
 
 def older_checkpoint(clone: Clone, case: Case) -> str:
-    """Remove the newest batches from a copied checkpoint, as if an older backup had been restored."""
+    """Remove the newest batches from a copied checkpoint, as if a backup had been restored."""
     path = checkpoint_path(clone.base, case.sink)
     newest = read_state(clone.group.endpoints, path).planned
     for number in range(newest - OLDER_BATCHES + 1, newest + 1):

@@ -192,7 +192,7 @@ class Group:
         return state_in_words(state, receipt.batch if receipt else -1)
 
     def evidence(self, rule: Rule | None = None) -> dict:
-        """Collect evidence for a failure report: requests, checkpoints, timelines and the writer's log."""
+        """Collect evidence for a failure: requests, checkpoints, timelines and the writer's log."""
         listings = {}
         for sink in SINKS:
             folder = f"{store.key_of(table_path(self.base, sink))}/.hoodie/timeline/"

@@ -121,7 +121,7 @@ def judge_rows(
 
 
 def biography(order: str, sends: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
-    """Return known facts about an order: its events with their offsets, and the rows that show it."""
+    """Return the facts known about an order: its events with their offsets, and its rows."""
     events = [
         f"{s.op} {s.event_id} at {s.order_ts}, {s.kind}, {s.state}, offset {s.partition}:{s.offset}"
         for s in sends[sends["order_id"] == order].sort_values("order_ts").itertuples()

@@ -30,7 +30,10 @@ def in_words(row: Row) -> str:
 
 
 def problems(plan: Sequence[Case], results: Results, groups: Groups) -> list[str]:
-    """Return sentences about everything unexpected: cases, Spark's cross-checks, the judge's own test."""
+    """Return sentences about everything unexpected.
+
+    They cover the cases, Spark's cross-checks and the judge's own test.
+    """
     found = []
     for case in plan:
         result = results.get(case.id)

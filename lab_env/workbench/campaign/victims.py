@@ -168,7 +168,7 @@ def topic_made_anew(group: Group, case: Case, result: Result) -> None:
 
 
 def long_batch(group: Group, case: Case, result: Result) -> None:
-    """Let a batch take longer than the watchdog's patience: many files, each delayed by a second."""
+    """Make a batch exceed the watchdog's patience: many files, each delayed by a second."""
     with _own_group(group, case) as own:
         own.feeder, own.patience = inputs.many_dates(own), LONG_BATCH_PATIENCE
         own.gate.arm("data", "hold_after", times=1_000_000, seconds=1)
@@ -366,7 +366,7 @@ def _writes(group: Group) -> list:
 
 
 def _landing(group: Group) -> str:
-    """Name the request where the fault landed: the oldest unanswered write, else the last answered one."""
+    """Name the request where the fault landed: the oldest unanswered write, or the last answered."""
     if in_flight := group.gate.in_flight():
         return f"in {in_flight[0].kind}"
     writes = _writes(group)

@@ -85,7 +85,7 @@ def job_request(
     Args:
         source: result of `source_of`.
         folder: folder of the bucket for tables and checkpoints.
-        minutes: the job is cancelled after that, so a forgotten one costs no more than an afternoon.
+        minutes: the job is cancelled after that, so a forgotten one costs only an afternoon.
     """
     bucket = stack.output("LabS3Bucket")
     jars = ",".join(f"local://{IMAGE_FOLDER}/jars/{name}" for name in jar_names())

@@ -1,4 +1,4 @@
-"""Deletes a stack with its jobs and reports what stays; deletes data only after its name is typed."""
+"""Deletes a stack with its jobs and reports what stays; data goes only after its name is typed."""
 
 import time
 from collections.abc import Callable

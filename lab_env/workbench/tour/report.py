@@ -82,7 +82,7 @@ def rate_chart(tour) -> str:
 
 
 def freshness_chart(tour) -> str:
-    """Return a chart of the share of events visible, by seconds since they were sent and by sink."""
+    """Return a chart of the share of events visible, by sink and seconds since they were sent."""
     figure, axes = new_chart(
         "Freshness: event sent to commit completed", "seconds", "share of events visible, %"
     )

@@ -176,7 +176,7 @@ def _broker(lab: Lab) -> str:
 
 
 def _records(spark, lab: Lab, topic: str):
-    """Read all records of the load again, in several batches: from the topic, or from the landed files."""
+    """Read all records of the load again in several batches, from the topic or the landed files."""
     if settings().source == "kinesis":
         return landing.read_landing(spark, landing.landing_path(lab.base), maxFilesPerTrigger="5")
     limit = {"maxOffsetsPerTrigger": str(MINUTES_BATCH)}
