@@ -65,8 +65,8 @@ def make_plan(seed: int, size: str) -> tuple[Case, ...]:
     """Make the cases of a campaign, in the order in which they run.
 
     One case of each class comes first, so that an interrupted campaign has covered each class. The
-    others are taken from the classes in turn. Nothing is random after that: a case is fully defined by
-    its fields.
+    others are taken from the classes in turn. Nothing is random after that: a case's fields define
+    it completely.
 
     Args:
         size: `small` or `full`.

@@ -103,7 +103,7 @@ class OrderStream:
 
 
 def apply(rows: dict[str, dict], lines: list[bytes]) -> dict[str, str]:
-    """Apply events to rows in place: the newest event becomes an order's row, an erasure removes it.
+    """Apply events to rows in place: an order's newest event is its row, an erasure removes it.
 
     Args:
         rows: by order.

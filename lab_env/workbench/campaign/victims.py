@@ -366,7 +366,7 @@ def _writes(group: Group) -> list:
 
 
 def _landing(group: Group) -> str:
-    """Name the request where the fault landed: the oldest unanswered write, or the last answered."""
+    """Name the request that the fault hit: the oldest unanswered write, else the last answered."""
     if in_flight := group.gate.in_flight():
         return f"in {in_flight[0].kind}"
     writes = _writes(group)
