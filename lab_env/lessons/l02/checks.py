@@ -80,7 +80,7 @@ def keeps_receipts(lab, send):
 
 
 def _expect_order_and_places(held: list[Message], given: list[str]) -> None:
-    """Check that partitions keep the sending order, and that `PRODUCER` chose each event's partition."""
+    """Check that partitions keep the sending order and match `PRODUCER`'s partitioner."""
     rest = {place: iter(given) for place in range(3)}
     late = sum(_spelt(message.value()) not in rest[message.partition()] for message in held)
     expect(

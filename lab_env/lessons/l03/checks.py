@@ -1,4 +1,4 @@
-"""Checks of lesson 03: bounded streams, dead letters, files with a checkpoint, a batch's records."""
+"""Checks of lesson 03: bounded streams, dead letters, files with a checkpoint, batch records."""
 
 import json
 from collections import Counter

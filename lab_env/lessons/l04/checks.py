@@ -241,7 +241,7 @@ def _stream_source(lab) -> str:
 
 
 def _ended(query) -> bool:
-    """Wait until a query has read its two batches, and stop it; return True if it ended by itself."""
+    """Wait until a query has read its two batches, and stop it; return True if it ended itself."""
     deadline = time.monotonic() + WAITS_S
     while not query.awaitTermination(0.5) and time.monotonic() < deadline:
         latest = query.lastProgress

@@ -226,7 +226,7 @@ def few_files(lab, answer):
 
 @check("07.4")
 def looks_again(lab, board_now):
-    """Run the function on a table without its last write, then with the write and after cleaning."""
+    """Run the function on a table without its last write, then with it and after cleaning."""
     source, path = lab.path("orders"), lab.scratch("board")
     newest = lab.xray(source)
     late = _since_the_last_write(newest)

@@ -56,7 +56,7 @@ def orders_as_stream(lab: Lab, schema: StructType, per_batch: int) -> DataFrame:
 
 
 def hudi_defaults(spark) -> dict[str, str]:
-    """Return the defaults for file sizing, clustering, cleaning and archiving from Hudi's classes."""
+    """Return the defaults of file sizing, clustering, cleaning and archiving from Hudi's code."""
     config = spark._jvm.org.apache.hudi.config
     options = [
         getattr(getattr(config, kind), name) for kind, names in SERVICES.items() for name in names

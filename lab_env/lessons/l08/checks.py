@@ -22,7 +22,7 @@ FEW_FILES = 10  # the list's file groups by default; `LISTS` asks for one
 
 @check("08.1")
 def upserts_by_index(lab, upsert):
-    """Move O-4 to another day with BLOOM, which searches only that day, and O-3 with GLOBAL_BLOOM."""
+    """Move O-4 to another day with BLOOM, which searches one day, and O-3 with GLOBAL_BLOOM."""
     path = lab.scratch("upsert")
     first = _orders(lab, "id < 5", "new", f"IF(id IN (1, 3), '{OLD}', '{NEW}')", 10)
     paid = _orders(lab, "id = 4", "paid", f"'{OLD}'", 11)

@@ -79,7 +79,7 @@ class Lookup:
 
     @property
     def figures(self) -> dict[str, int]:
-        """Numbers of files opened, read beyond the footer and rewritten; metadata files read and written."""
+        """Numbers of files opened, read past the footer, rewritten; of metadata files read, written."""
         count = self.files["found"].value_counts()
         opened = int((self.files["found"] != "none").sum())
         written = self.after - self.before

@@ -11,7 +11,7 @@ HIT, MISS, FILTER = BLUE, GREY, VERMILION
 def range_chart(
     panels: dict[str, pd.DataFrame], filters: dict[str, tuple[float, float]], label: str = ""
 ) -> str:
-    """Draw a bar from the smallest to the largest value of each file; blue if the filter matches it.
+    """Draw a bar from each file's smallest to its largest value; blue if it overlaps the filter.
 
     Args:
         panels: by title, a table with one row per file, from top to bottom, and the columns low

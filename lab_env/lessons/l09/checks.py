@@ -120,7 +120,7 @@ def newest_rows_by_name(lab, newest_rows):
 
 @check("09.3")
 def finds_stale_orders(lab, find_stale_orders):
-    """Run the function on a table with half a commit in a log, and on one with a new order in a log."""
+    """Run the function on a table with changes in logs, and on one with a new order in a log."""
     table = _two_commits(lab)
     found = [as_text(order) for order in as_list(find_stale_orders(table.after))]
     amount, status, erased = (f"O-{n}" for n in (table.amount, table.status, table.erased))

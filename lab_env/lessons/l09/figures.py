@@ -42,8 +42,8 @@ class Answer:
 def run_query(lab: Lab, question) -> Answer:
     """Run a query and record which data files its tasks read.
 
-    Planning is not counted. It reads the timeline for the files, and a file of the newest commit for
-    the schema; that may be a log that no task reads.
+    Planning is not counted. It reads the timeline for the files, and a file of the newest commit
+    for the schema; that may be a log that no task reads.
 
     Args:
         lab: its session is used; reads by executors on a cluster are not recorded.

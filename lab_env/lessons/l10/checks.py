@@ -390,7 +390,7 @@ def _four_writes(lab) -> str:
 
 
 def _orders_as_of(lab, path: str, moment: str) -> int | None:
-    """1 if all of a table's first 25 orders are present as of a moment, 0 if not, None if refused."""
+    """1 if all of a table's first 25 orders are there as of a moment, 0 if not, None if refused."""
     reader = lab.spark.read.format("hudi").option("as.of.instant", moment)
     try:
         return int(reader.load(path).count() >= 25)

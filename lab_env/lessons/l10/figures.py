@@ -82,7 +82,7 @@ class AsOf:
         self.cursor = cursor
 
     def as_of(self, moment: str) -> str | None:
-        """Return the value that a query as of a moment returns today; None before the first request."""
+        """Return what a query as of a moment returns today; None before the first request."""
         return self._at(moment, [version.requested for version in self.versions])
 
     def readers(self, moment: str) -> str | None:

@@ -54,7 +54,7 @@ def topic_options(lab, offset: int = 0) -> dict[str, str]:
 
 
 def compare_rows(lab, path: str) -> tuple[list[str], int, int]:
-    """Compare a table with the newest good event of each order in the topic; good is an amount above 0.
+    """Compare a table with the newest good event of each order; an amount of 0 is bad.
 
     Returns:
         The missing orders, the number of orders with an older version, and of orders with amount 0.

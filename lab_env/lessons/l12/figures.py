@@ -64,7 +64,7 @@ def differences(kept, truth) -> list[str]:
 def tell(
     stories: Mapping[str, str], increment: Mapping[str, str], lives: Mapping[str, Sequence]
 ) -> pd.DataFrame:
-    """Return the history of some orders, next to what the incremental query and the change feed return.
+    """Return the history of some orders next to the results of incremental query and change feed.
 
     Args:
         stories: what happened, by order.
