@@ -1,4 +1,4 @@
-"""Charts as JupyterLab shows them in both themes: every text stands out from what is below it.
+"""Charts as JupyterLab shows them in both themes: every text contrasts with its background.
 
 Needs Chromium on PATH, and no services.
 """

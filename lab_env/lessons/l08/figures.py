@@ -79,7 +79,7 @@ class Lookup:
 
     @property
     def figures(self) -> dict[str, int]:
-        """Numbers of files opened, read past the footer, rewritten; of metadata files read, written."""
+        """Numbers of files opened, read beyond the footer and rewritten, and of metadata files."""
         count = self.files["found"].value_counts()
         opened = int((self.files["found"] != "none").sum())
         written = self.after - self.before

@@ -348,7 +348,7 @@ def final_minutes(expected: Iterable[datetime], emitted: Iterable[datetime]) -> 
 
 @check("14.3")
 def state_that_ends(lab, per_customer):
-    """Run the answer in update mode on four batches ten minutes apart, and with two window lengths."""
+    """Run the answer in update mode on four batches ten minutes apart, with two window lengths."""
     orders = customers_come_and_go(secrets.randbelow(1_000_000))
     with spark_settings(lab.spark, QUICK | {EXTRA_BATCHES: "false"}):
         progress, table = collected(

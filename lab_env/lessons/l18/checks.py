@@ -248,8 +248,8 @@ def files_of(table: str) -> dict[int, tuple[str, str]]:
 def nothing_of_the_dead(lab, clean_up):
     """Let the function clean up a copy of the table that the killed writer left.
 
-    A second writer is active on the copy: its write is unfinished, and its heartbeat is renewed. Then
-    the function is called again, when there is no dead writer.
+    A second writer is active on the copy: its write is unfinished, and its heartbeat is renewed.
+    Then the function is called again, when there is no dead writer.
     """
     if not callable(clean_up):
         raise Unreadable("A function that gets the path of a table is expected.")

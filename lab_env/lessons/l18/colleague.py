@@ -144,11 +144,11 @@ class Colleague:
 
     @property
     def jvm(self) -> psutil.Process | None:
-        """The JVM of the colleague's Spark, which does all work on tables; None if there is none."""
+        """The JVM of its Spark, which does all work on tables; None if there is none."""
         return jvm_below(self.pid)
 
     def share(self, **values: Any) -> None:
-        """Set variables in the colleague's notebook: text, numbers, and lists or dictionaries of these."""
+        """Set variables in the notebook: text, numbers, and lists or dictionaries of these."""
         lines = [f"{name} = {value!r}" for name, value in values.items()]
         self.run("\n".join(lines))
 
@@ -209,8 +209,8 @@ class Colleague:
     def frozen_while_writing(self, table: str, code: str) -> Generator[Running]:
         """Start the code, freeze it in the middle of its write while the body runs, then resume it.
 
-        It is frozen when a data file of its write is in the store and its commit is not. It holds no
-        lock then, so the body can take it.
+        It is frozen when a data file of its write is in the store and its commit is not. It holds
+        no lock then, so the body can take it.
 
         Raises:
             WriteFailed: the write ended before a data file was in the store.
@@ -268,7 +268,7 @@ class Colleague:
         return self.finish(self.begin(code))
 
     def _freeze(self, data: Rule, stack: contextlib.ExitStack, running: Running) -> str:
-        """Freeze the colleague's JVM after it has written a data file; return the instant of the write.
+        """Freeze the JVM after it has written a data file; return the instant of the write.
 
         The gate holds an answer of the store until the JVM is frozen, so it cannot have started its
         commit.

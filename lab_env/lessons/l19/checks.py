@@ -73,7 +73,11 @@ def counts_from_outside(_lab, unread):
 
 
 def by_partition(found) -> dict[int, int]:
-    """Return unread messages by topic partition, from a dictionary, a series or a two-column table."""
+    """Return unread messages by topic partition, from a dictionary, a series or a table.
+
+    Raises:
+        Unreadable: the answer is none of these, or has a topic partition twice.
+    """
     if found is None:
         raise Unreadable("Your function returned nothing; let it return {partition: messages}.")
     series = hasattr(found, "items") and not hasattr(found, "columns")

@@ -155,7 +155,7 @@ def draw_over_time(
 
 
 def books_of(sends: Iterable[Send]) -> list[tuple]:
-    """Return the accountants' totals of each day, computed from the tills' events without any table.
+    """Return the accountants' totals of each day, computed from the tills' events alone.
 
     Args:
         sends: valid ones, in any order.

@@ -49,7 +49,7 @@ class Scenario:
     no_spark: Span = NEVER
 
     def series(self, namespace: str) -> list[dict[str, str]]:
-        """Return all metrics as `input_series` of promtool, with the labels of a lesson's namespace."""
+        """Return all metrics as promtool's `input_series`, labelled with a lesson's namespace."""
 
         def labelled(name: str, space: str = namespace, pipeline: str = PIPELINE) -> str:
             return _labelled(name, f'namespace="{space}",pipeline="{pipeline}"')
@@ -198,7 +198,7 @@ SCENARIOS = (CALM, NIGHT, MORNING, SALE, HICCUP, PAGES, HANG, SLOW, EXPORTER, BR
 
 
 def question(begin: int, end: int) -> str:
-    """Return PromQL that is 1 if any alert fired between two seconds, else 0; for evaluation at `end`."""
+    """Return PromQL: 1 if any alert fired between two seconds, else 0; to be evaluated at `end`."""
     fired = f'max_over_time(ALERTS{{alertstate="firing"}}[{end - begin}s])'
     return f"(count({fired}) > bool 0) or vector(0)"
 

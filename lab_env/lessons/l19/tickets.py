@@ -126,7 +126,7 @@ def _wait_until_measured(lab, names: Sequence[str]) -> None:
 
 
 def _replace_checkpoint(lab, options: dict[str, str]) -> str:
-    """B: give the stream a new checkpoint, so that the table skips its batches as already written."""
+    """B: give the stream a new checkpoint, so the table skips its batches as already written."""
     records = parsing.read_topic(lab.spark, lab.endpoints.kafka_bootstrap, topic_of(lab, "B"))
     writer = event_rows(parsing.parse(records)).writeStream.format("hudi").options(**options)
     return _run(writer.option("path", table_of(lab, "B")), checkpoint_of(lab, "B"))

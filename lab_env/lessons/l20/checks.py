@@ -62,7 +62,7 @@ def writes_to_three_sinks(lab, write):
 
 @check("20.2")
 def asks_and_compacts(lab, answer):
-    """Query and compact a copy of a table in which O-2 is new in the base file and paid in a log."""
+    """Query and compact a copy of a table in which O-2 is new in the base file, paid in a log."""
     read, compact = answer
     path = scratch_copy(lab, _table_with_log(lab), "compact")
     for kind, right, why in (
@@ -220,7 +220,7 @@ CASES = (
 
 @check("20.4")
 def when_is_it_a_difference(lab, judge):
-    """Compare the learner's rule with the benchmark's, for typical cases and for many random ones."""
+    """Compare the learner's rule with the benchmark's, for typical cases and many random ones."""
     for this, other, why in (*CASES, *drawn_cases(Random())):
         word = as_choice(judge(list(this), list(other)), (LOWER, HIGHER, EQUAL, INCONCLUSIVE))
         right = verdict(Spread.of(this), Spread.of(other))

@@ -127,7 +127,7 @@ WHY_NOT = {
 
 
 def counts(tasks: pd.DataFrame) -> dict[str, int]:
-    """Return the counts of a task list that a learner may mistake for the right one, and that one."""
+    """Return the right count of a task list, and those that a learner may mistake for it."""
     tries = tasks.groupby(["stage", "task"]).size()
     return {
         "twice": int((tries > 1).sum()),
@@ -210,7 +210,7 @@ class Load:
         return self.b * self.rate * self.interval / left if left > 0 else math.inf
 
     def behind(self, cores: float) -> float:
-        """Return the rows per second by which the lag grows with this many cores; 0 if they keep up."""
+        """Return the growth of the lag in rows per second on this many cores; 0 if they keep up."""
         done = max(0.0, self.interval - self.a) * cores / self.b / self.interval
         return max(0.0, self.rate - done)
 
@@ -271,7 +271,7 @@ def _cores(answer) -> float:
 
 
 def _loads(rng: random.Random) -> list[Load]:
-    """Loads whose result is clearly not a whole number, and loads of powers of two, where it is exact."""
+    """Loads whose result is clearly not whole, and loads of powers of two, which are exact."""
     loads = []
     while len(loads) < 40:
         load = Load(

@@ -1,4 +1,4 @@
-"""Draws lesson 21: its processes, the tasks of each core over time, and the line through batches."""
+"""Draws lesson 21: its processes, each core's tasks over time, and the line through batches."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -111,7 +111,7 @@ def draw_processes(boxes: Sequence[ProcessBox]) -> str:
 
 
 def kind_of(task) -> str:
-    """Return the kind of work of a task of `SparkPages.tasks`: read and parse, combine and write, other."""
+    """Return the work of a task of `SparkPages.tasks`: read and parse, combine and write, other."""
     if task.rows_read and not task.bytes_cached:
         return READS
     return WRITES if task.rows_fetched >= MANY else OTHER

@@ -108,8 +108,9 @@ class SparkPages:
         Returns:
             One row per attempt: stage, stage_try, doing (the stage's name), task, attempt, status
             (SUCCESS, FAILED, KILLED, RUNNING), executor, start and end (seconds since the first
-            task here), cpu (seconds), rows_read (by a stream from its source, or from Spark's cache),
-            rows_fetched (through a shuffle), bytes_cached (read from Spark's cache) and error.
+            task here), cpu (seconds), rows_read (by a stream from its source, or from Spark's
+            cache), rows_fetched (through a shuffle), bytes_cached (read from Spark's cache) and
+            error.
         """
         deadline, before = time.monotonic() + SETTLED_WITHIN_S, self._tries(after)
         while time.monotonic() < deadline:
@@ -123,8 +124,8 @@ class SparkPages:
     def running(self) -> RunningTask | None:
         """Return the task that has run for the longest; None if none runs.
 
-        The API reports a running task's duration as last recorded by the driver, which is 0 for most
-        of a short task. So its age is computed from its launch time.
+        The API reports a running task's duration as last recorded by the driver, which is 0 for
+        most of a short task. So its age is computed from its launch time.
         """
         now = datetime.now(UTC).timestamp()
         found = [
