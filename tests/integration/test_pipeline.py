@@ -150,7 +150,7 @@ def assert_minutes_equal_a_batch(lab: Lab, spark) -> None:
 
 
 def assert_reset_leaves_others_alone(services, lab: Lab, spark) -> None:
-    """Reset a lab with tables, checkpoints and a running writer; check that another lesson is intact."""
+    """Check that resetting a lab with tables and a running writer leaves another lesson alone."""
     other = Lab("97", services)
     reset_lesson("97")
     other.replay(n=500)
