@@ -47,7 +47,7 @@ class Number(NamedTuple):
 
 
 class Refused(Exception):
-    """Raised at the first invalid JSON; its text is the reason."""
+    """Raised where the text stops being valid JSON; its text is the reason."""
 
 
 class Reader:

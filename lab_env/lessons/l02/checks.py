@@ -172,7 +172,7 @@ def _admin(lab) -> AdminClient:
 def reads_one_partition(lab, read_partition):
     """Read three partitions, then the first of them again.
 
-    They hold few events, none any longer, and many without the oldest.
+    The first has few events, the second has lost all of its events, the third its oldest ones.
     """
     topic = _new_topic(lab)
     many, few = 620 + secrets.randbelow(500), 3 + secrets.randbelow(20)
@@ -339,8 +339,8 @@ def shards_for_a_load(lab, shards_for):
 def loads(rng: Random) -> list[tuple[int, int, int]]:
     """Return loads as events per second, bytes per event, and applications.
 
-    Each limit is decisive for some of them. Some fill their shards exactly, others are slightly
-    larger.
+    Each limit is decisive for some of them. Some fill their shards exactly, others slightly exceed
+    that.
     """
     filled = rng.randint(2, 40)
     return [

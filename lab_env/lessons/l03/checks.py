@@ -384,7 +384,7 @@ def _text_of(ranges: Ranges) -> str:
 
 
 def made_ranges(rng: Random, last: Mapping[int, int]) -> dict[int, Ranges]:
-    """Return the ranges of twelve batches of a topic, each of a different size.
+    """Return the ranges of twelve batches of a topic, of random sizes.
 
     Twelve, because batch 10 sorts before batch 2 if numbers are compared as text.
 

@@ -79,7 +79,7 @@ class WriteHeat:
         return {op: data_files(self.pictures[op, kind]) for op in self.operations}
 
     def frame(self) -> pd.DataFrame:
-        """Return the bytes of the new objects: a row per operation, columns by table type, part."""
+        """Return the bytes of the new objects: a row per operation, columns by type and part."""
         rows = {}
         for operation in self.operations:
             row = {}

@@ -79,7 +79,10 @@ class Lookup:
 
     @property
     def figures(self) -> dict[str, int]:
-        """Numbers of files opened, read beyond the footer and rewritten, and of metadata files."""
+        """Counts of the files that the write opened, read beyond the footer, and rewritten.
+
+        Also of the metadata files that it read and wrote.
+        """
         count = self.files["found"].value_counts()
         opened = int((self.files["found"] != "none").sum())
         written = self.after - self.before

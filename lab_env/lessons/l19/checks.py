@@ -174,7 +174,7 @@ RINGS = {
 
 @check("19.2")
 def rings_when_it_should(lab, answer):
-    """Test the rule with `promtool test rules`: on all scenarios at once, then one by one."""
+    """Test the rule with `promtool test rules`: on all scenarios in one run, then one by one."""
     rules = yaml.safe_dump(as_rules(answer))
 
     def trial(*expected: Expectation):

@@ -66,12 +66,12 @@ Results = Mapping[str, Result]
 
 @dataclass(frozen=True)
 class Row:
-    """One class of faults.
+    """Results of one class of faults.
 
     Args:
         planned: number of cases in the plan.
         run: number of cases that have run.
-        as_expected: how many of them had an expected outcome.
+        as_expected: number of those that had an expected outcome.
         outcomes: outcome to number.
     """
 

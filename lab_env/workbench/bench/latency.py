@@ -1,8 +1,8 @@
 """Freshness at fixed rates: the age of an event when a reader can first see it.
 
-The measurement ends when the commit that contains the event completes. The articles behind this
-course is based on end it at the commit's requested time, which each row carries; at that time
-nobody can read the row yet.
+The measurement ends when the commit that contains the event completes. The articles on which the
+course is based end it at the commit's requested time, which each row carries; at that time nobody
+can read the row yet.
 """
 
 import time
