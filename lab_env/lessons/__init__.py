@@ -1,1 +1,1 @@
-"""The lessons: `lNN` holds source, checks and figures of lesson NN."""
+"""The lessons: `lNN` contains source, checks and figures of lesson NN."""

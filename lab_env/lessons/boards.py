@@ -1,4 +1,4 @@
-"""The shop's board, revenue by status, as checks compare it."""
+"""The shop's board (revenue by status) in the form that checks compare."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -13,10 +13,13 @@ Board = Mapping[str, Decimal]  # revenue by status
 
 
 def as_board(answer: object) -> Board:
-    """Revenue by status, of a table with the columns `status` and `revenue`, or a dictionary.
+    """Convert an answer to revenue by status.
+
+    Args:
+        answer: a table with the columns `status` and `revenue`, or a dictionary.
 
     Raises:
-        Unreadable: the answer is none of these.
+        Unreadable: the answer is neither of these.
         NotYet: a status has two rows.
     """
     if isinstance(answer, pd.Series):
@@ -32,7 +35,7 @@ def as_board(answer: object) -> Board:
 
 
 def board_of(orders: Orders) -> Board:
-    """The board of a table's rows."""
+    """Return the board of a table's rows."""
     board: dict[str, Decimal] = {}
     for status, amount in orders.values():
         board[status] = board.get(status, Decimal(0)) + amount
@@ -40,5 +43,5 @@ def board_of(orders: Orders) -> Board:
 
 
 def board_text(board: Board) -> str:
-    """The board in one line, for example `new 39.00, paid 10.00`."""
+    """Return the board in one line, for example `new 39.00, paid 10.00`."""
     return ", ".join(f"{status} {revenue}" for status, revenue in sorted(board.items())) or "none"

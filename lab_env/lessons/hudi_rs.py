@@ -1,6 +1,6 @@
-"""Reads a lesson's table by hudi-rs: in the notebook's own process, without a job of Spark.
+"""Reads a lesson's table with hudi-rs, in the notebook's own process and without a Spark job.
 
-A check reads the tables of every answer, so it should be quick.
+A check reads the tables of every answer, so reading must be quick.
 """
 
 import pyarrow as pa
@@ -8,9 +8,9 @@ from hudi import HudiTableBuilder
 
 
 def rows_of(path: str) -> pa.Table:
-    """A table's newest rows.
+    """Return a table's newest rows.
 
-    The store's address and keys are in the environment, where a session of Spark has put them.
+    The store's address and keys are taken from the environment, where Spark's session has put them.
 
     Args:
         path: of the table, `s3a://...`.

@@ -1,4 +1,4 @@
-"""Compares a table's rows with those that it should hold: each once, by value and type."""
+"""Compares a table's rows with the expected ones: each exactly once, by value and type."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -11,12 +11,12 @@ from lab_env.tables.xray import XRay
 
 
 def rows_at(lab, path: str) -> DataFrame:
-    """The newest rows of a Hudi table."""
+    """Return the newest rows of a Hudi table."""
     return lab.spark.read.format("hudi").load(path)
 
 
 def expect_type(lab, path: str, asked: str) -> XRay:
-    """Expect a table of this type at a path; returns its X-ray.
+    """Check that a table of this type is at a path; return its X-ray.
 
     Raises:
         NotYet: it has another type, or there is none.
@@ -33,12 +33,12 @@ def expect_type(lab, path: str, asked: str) -> XRay:
 
 
 def keys_of(rows: DataFrame, key: str = "order_id") -> Counter:
-    """Count how often each key is there."""
+    """Count how often each key occurs."""
     return Counter(row[0] for row in rows.select(key).collect())
 
 
 def expect_rows(found: DataFrame, wanted: DataFrame, key: str = "order_id") -> None:
-    """Expect the rows that are wanted and no others; columns that are not wanted may be there.
+    """Check that the rows are exactly the wanted ones; extra columns are allowed.
 
     Args:
         wanted: with unique keys. Its values are not shown.
@@ -68,7 +68,7 @@ def expect_rows(found: DataFrame, wanted: DataFrame, key: str = "order_id") -> N
 
 
 def as_dataframe(answer: object, wanted: str) -> DataFrame:
-    """The answer, if the lesson can go on with it as with a DataFrame of Spark.
+    """Return the answer if it is a Spark DataFrame, which the lesson needs to continue.
 
     Args:
         wanted: what it should be, for example `the rows`.
@@ -85,7 +85,7 @@ def as_dataframe(answer: object, wanted: str) -> DataFrame:
 
 
 def named(keys: Iterable) -> str:
-    """Keys in one line, for a sentence."""
+    """Return the keys in one line, for a sentence."""
     return ", ".join(sorted(map(str, keys))) or "no order"
 
 

@@ -1,4 +1,4 @@
-"""The streams of a check: hidden messages for a learner's function, its query, and its end."""
+"""Streams for checks: hidden messages for a learner's function, its query, and stopping it."""
 
 import secrets
 from collections.abc import Generator
@@ -10,12 +10,16 @@ from lab_env.course.answers import Unreadable, kind_of
 
 
 def scratch_topic(lab) -> str:
-    """The name of a topic that a check makes for itself."""
+    """Return the name of a new topic for a check."""
     return lab.topic(f"scratch-{secrets.token_hex(3)}")
 
 
 def in_batches(lab, topic: str, per_batch: int):
-    """A topic's records as a stream, from its beginning, so many in each batch."""
+    """Return a topic's records as a stream from the beginning.
+
+    Args:
+        per_batch: maximum number of records per batch.
+    """
     return (
         lab.spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", lab.endpoints.kafka_bootstrap)
@@ -27,7 +31,7 @@ def in_batches(lab, topic: str, per_batch: int):
 
 
 def started(answer):
-    """The running query of an answer.
+    """Return the answer if it is a running query.
 
     Raises:
         Unreadable: it is something else.
@@ -49,11 +53,11 @@ def started(answer):
 
 @dataclass
 class Stopped:
-    """Streams that had to be stopped.
+    """Record of streams that had to be stopped.
 
     Args:
-        late: when the time was up: the function waited for an end that did not come.
-        left: when the function had returned, and they ran on.
+        late: a stream was stopped because the time was up while the function waited for it.
+        left: a stream was still running when the function had returned.
     """
 
     late: bool = False
@@ -61,16 +65,17 @@ class Stopped:
 
     @property
     def at_all(self) -> bool:
-        """True if one still ran when the function had returned."""
+        """True if any stream had to be stopped."""
         return self.late or self.left
 
 
 @contextmanager
 def own_streams_stopped(spark, seconds: float, may_leave: bool = False) -> Generator[Stopped]:
-    """Stop the streams that the body starts: those that run for too long, and what it leaves.
+    """Stop the streams that the body starts: those that run too long, and those it leaves running.
 
     Args:
-        seconds: how long the body may wait for an end that may never come.
+        seconds: how long the body may wait for its streams to end.
+        may_leave: whether streams may still run after the body.
     """
     others = {query.id for query in spark.streams.active}
     stopped = Stopped()
@@ -96,7 +101,7 @@ def own_streams_stopped(spark, seconds: float, may_leave: bool = False) -> Gener
 
 @contextmanager
 def session_spared() -> Generator[None]:
-    """Let Hudi's sink drop a batch that fails; by itself it ends the JVM, and so the session."""
+    """Let Hudi's sink skip a failed batch; by default it ends the JVM, and so the session."""
     from pyspark.sql.streaming import DataStreamWriter
 
     options = {

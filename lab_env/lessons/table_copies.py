@@ -1,6 +1,6 @@
-"""Copies of tables for checks: to let an answer change one, or to show only some of its commits.
+"""Copies of tables for checks: for answers that change a table, or to show only some commits.
 
-A table's files contain no absolute path, so a copy is a table, too.
+A table's files contain no absolute path, so a copy is a valid table.
 """
 
 from collections.abc import Generator, Sequence
@@ -14,8 +14,8 @@ from lab_env.tables.hudi.timeline import Instant, parse_timeline_key
 def copy_table(lab, source: str, target: str, hidden: Sequence[Instant] = ()) -> None:
     """Copy the files that the target lacks, except the timeline files of the hidden commits.
 
-    Without its timeline files a commit's data files are there, and no reader sees them. A later
-    call that no longer hides the commit lets it arrive.
+    Without its timeline files, a commit's data files are present but no reader sees them. A later
+    call that no longer hides the commit makes it visible.
     """
     s3, bucket = store.client(lab.endpoints), lab.endpoints.bucket
     begin, folder = store.key_of(source), store.key_of(target)
@@ -32,13 +32,13 @@ def copy_table(lab, source: str, target: str, hidden: Sequence[Instant] = ()) ->
 
 
 def overlay_table(lab, source: str, target: str) -> None:
-    """Copy every file of a table, over those of the same name in the target."""
+    """Copy every file of a table, replacing files of the same name in the target."""
     prefixes = (f"{store.key_of(path)}/" for path in (source, target))
     store.copy_prefix(lab.endpoints, *prefixes)
 
 
 def scratch_copy(lab, source: str, name: str) -> str:
-    """Copy a table; returns the path of the copy, new at each call."""
+    """Copy a table; return the path of the copy, which is new at each call."""
     target = lab.scratch(name)
     overlay_table(lab, source, target)
     return target
@@ -46,9 +46,9 @@ def scratch_copy(lab, source: str, name: str) -> str:
 
 @contextmanager
 def left_alone(lab, path: str) -> Generator[None]:
-    """Take back what the body adds to a table, for functions that have to write to another one.
+    """Undo what the body adds to a table; for functions that should write to another one.
 
-    It is for tables without cleaning, where a write only adds files.
+    Only for tables without cleaning, where a write only adds files.
 
     Raises:
         Unreadable: something was added.
@@ -68,13 +68,14 @@ def left_alone(lab, path: str) -> Generator[None]:
 
 
 def empty_copy(lab, source: str, name: str) -> str:
-    """Make a table with the properties of another and without a commit; returns its path.
+    """Make a table with the properties of another but no commit; return its path, new at each call.
 
-    A stream that finds no table looks for its properties five times, a second apart, before it
-    makes one (Hudi 1.1.1, `ConfigUtils.fetchConfigs`). A table that is there it just writes.
+    A stream that finds no table polls for its properties five times, a second apart, before it
+    creates one (Hudi 1.1.1, `ConfigUtils.fetchConfigs`). Into an existing table it writes
+    immediately.
 
     Args:
-        name: of the new one, which is at a path of its own at each call.
+        name: part of the new table's path.
     """
     s3, bucket = store.client(lab.endpoints), lab.endpoints.bucket
     target = lab.scratch(name)

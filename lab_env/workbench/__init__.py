@@ -1,1 +1,4 @@
-"""Programs that measure, judge or carry away the pipeline; only the command imports them."""
+"""Programs that measure the pipeline, test it under faults, or export it.
+
+Only the `lab` command imports them.
+"""

@@ -1,7 +1,6 @@
-"""`lab status --watch`: refresh services and pipelines until Ctrl-C.
+"""`lab status --watch`: refreshes services and pipelines until Ctrl-C.
 
-A terminal shows one picture that changes in place. A file or a pipe gets a few plain lines per
-refresh.
+On a terminal the display changes in place. A file or a pipe gets a few plain lines per refresh.
 """
 
 import os
@@ -36,13 +35,13 @@ COLUMNS = (
 
 
 class PipelineRow(dict):
-    """One pipeline's numbers by metric; `down` lists its unreadable parts."""
+    """One pipeline's numbers by metric; `down` lists the parts that cannot be read."""
 
     down: tuple[str, ...] = ()
 
 
 def pipeline_rows(samples: Iterable[Sample]) -> dict[tuple[str, str], PipelineRow]:
-    """One row per pipeline, by namespace and name; the lag is summed over the topic partitions."""
+    """Return one row per pipeline, by namespace and name; lag is the sum over topic partitions."""
     rows: dict[tuple[str, str], PipelineRow] = {}
     for sample in samples:
         if "pipeline" not in sample.labels:
@@ -99,7 +98,7 @@ class Look:
         self._collector = None
 
     def now(self) -> tuple[list[ServiceStatus], list[Sample] | None]:
-        """Services and pipeline samples; None without the default services."""
+        """Return services and pipeline samples; samples are None without the lab's own services."""
         rows = services.status()
         try:
             endpoints = services.endpoints()
@@ -136,7 +135,7 @@ def _pipelines(samples: list[Sample] | None) -> RenderableType:
 
 
 def plain_lines(rows: list[ServiceStatus], samples: list[Sample] | None) -> list[str]:
-    """One line per service and per pipeline, each with the time.
+    """Return one line per service and per pipeline, each with the time.
 
     Args:
         samples: of the pipelines; None if they cannot be measured.

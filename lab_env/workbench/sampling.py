@@ -1,4 +1,4 @@
-"""Samplers that run during a measurement: memory, and the files of each sink, over time."""
+"""Samplers that run during a measurement: memory, and each sink's files, over time."""
 
 import threading
 import time
@@ -53,7 +53,7 @@ class MemorySamples:
     """Memory of groups of processes over time: PSS on Linux (see `memory_of`).
 
     Args:
-        groups: for each name a function that lists the group's current processes.
+        groups: by name, a function that lists the group's current processes.
     """
 
     groups: dict[str, Callable[[], Iterable[psutil.Process]]]
@@ -73,7 +73,7 @@ class MemorySamples:
         self.rows.append(row)
 
     def peak(self) -> dict[str, float]:
-        """Sample with the highest sum: MB of each group and `total`."""
+        """Return the sample with the highest sum: MB of each group and `total`."""
         with_totals = [
             row | {"total": sum(v for k, v in row.items() if k != "at")} for row in self.rows
         ]
@@ -82,7 +82,7 @@ class MemorySamples:
 
 @dataclass
 class StoreSamples:
-    """Files, bytes and finished commits of each sink over time, listed from the store.
+    """Files, bytes and completed commits of each sink over time, listed from the store.
 
     Args:
         prefix: folder of the pipeline's tables, for example `tour`.
@@ -109,7 +109,7 @@ class StoreSamples:
 
 
 def commit_of(entry: store.StoredObject) -> tuple[str, float] | None:
-    """Commit that an object of a sink announces, and when readers could see it.
+    """Return the commit whose completion an object marks, and when readers could see it.
 
     Returns:
         The requested instant of a completed write on a Hudi timeline, or the batch number of a file
@@ -128,6 +128,6 @@ def commit_of(entry: store.StoredObject) -> tuple[str, float] | None:
 
 
 def is_compaction(entry: store.StoredObject) -> bool:
-    """True if an object announces a finished compaction of the MOR table, a `commit` there."""
+    """Return True if an object marks a completed compaction of the MOR table (action `commit`)."""
     instant = parse_timeline_key(entry.key) if "/orders_mor/" in entry.key else None
     return bool(instant and instant.completed and instant.action == "commit")

@@ -1,4 +1,4 @@
-"""A reverse proxy as a cloud workspace has it: HTTPS, and a host name per port."""
+"""A reverse proxy like that of a cloud workspace: HTTPS, and a host name per port."""
 
 import asyncio
 import contextlib
@@ -17,12 +17,12 @@ DOMAIN = "workspace.test"
 
 
 class ReverseProxy:
-    """Passes what comes for `https://PORT.workspace.test` to that port of this machine.
+    """Forwards requests for `https://PORT.workspace.test` to that port of this machine.
 
     Args:
-        port: its own, which every address has.
-        rewritten: the headers `Host` and `Origin` in which a server sees `localhost`, not the name
-            in the browser.
+        port: its own, part of every address.
+        rewritten: the headers among `Host` and `Origin` in which a server sees `localhost` instead
+            of the name in the browser.
     """
 
     def __init__(self, port: int, rewritten: Sequence[str] = ("Host",)):
@@ -31,12 +31,12 @@ class ReverseProxy:
 
     @property
     def url(self) -> str:
-        """Its LAB_PUBLIC_URL."""
+        """The proxy's LAB_PUBLIC_URL."""
         return f"https://{{port}}.{DOMAIN}:{self.port}"
 
     @contextlib.contextmanager
     def running(self, folder: Path) -> Iterator["ReverseProxy"]:
-        """Serve in a thread; the certificate is kept in a folder."""
+        """Serve in a thread; the certificate is stored in a folder."""
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=loop.run_forever, daemon=True)
         thread.start()
@@ -50,7 +50,7 @@ class ReverseProxy:
             thread.join(10)
 
     async def _pass(self, browser: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
-        """One request; a websocket keeps its connection."""
+        """Forward one request; a websocket keeps its connection."""
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             head = await browser.readuntil(b"\r\n\r\n")
             port = re.search(rb"\r\nHost: (\d+)\." + DOMAIN.encode(), head, re.I)
@@ -61,7 +61,7 @@ class ReverseProxy:
         answers.close()
 
     def _passed_on(self, head: bytes, port: bytes) -> bytes:
-        """The head of a request as the server gets it."""
+        """Head of a request as the server receives it."""
         if "Host" in self.rewritten:
             head = _with(head, b"Host", b"localhost:" + port)
         if "Origin" in self.rewritten:
@@ -71,7 +71,7 @@ class ReverseProxy:
 
 
 def _with(head: bytes, name: bytes, value: bytes) -> bytes:
-    """The head of a request with another value of a header, if it has that."""
+    """Head of a request with a header's value replaced, if it has that header."""
     line = b"\r\n" + name + b": "
     return re.sub(line + rb"[^\r]+", line + value, head, flags=re.I)
 
@@ -85,7 +85,7 @@ async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> N
 
 
 def _tls(folder: Path) -> ssl.SSLContext:
-    """A certificate of its own making, which a browser must be told to accept."""
+    """TLS context with a self-signed certificate, which a browser must be told to accept."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"*.{DOMAIN}")])
     now = datetime.now(UTC)

@@ -1,6 +1,6 @@
 """The lab in a cloud workspace: its pages have other host names, and its links lead there.
 
-Needs Chromium on PATH. The workspace is a proxy on this machine; no real one was asked.
+Needs Chromium on PATH. The workspace is a proxy on this machine, not a real one.
 """
 
 import contextlib
@@ -30,14 +30,14 @@ CELLS = [
 
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory):
-    """The proxy."""
+    """The running reverse proxy."""
     with ReverseProxy(*free_ports(1)).running(tmp_path_factory.mktemp("tls")) as proxy:
         yield proxy
 
 
 @pytest.fixture(scope="module")
 def notebook(services, proxy, tmp_path_factory):
-    """The address of a notebook, as the proxy has it."""
+    """Address of a notebook behind the proxy."""
     path = settings().work / "pages.ipynb"
     path.parent.mkdir(parents=True, exist_ok=True)
     cells = [new_code_cell(cell) for cell in CELLS]
@@ -51,7 +51,7 @@ def notebook(services, proxy, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def browser():
-    """A browser that knows the proxy's names and accepts its certificate."""
+    """A browser that resolves the proxy's names and accepts its certificate."""
     names = f"--host-resolver-rules=MAP *.{DOMAIN} 127.0.0.1"
     with chromium(names) as browser:
         context = new_context(browser)
@@ -61,7 +61,7 @@ def browser():
 
 
 def new_context(browser):
-    """A context without cookies."""
+    """Return a context without cookies."""
     context = browser.new_context(ignore_https_errors=True)
     context.set_default_timeout(allowed(60_000))
     return context
@@ -69,7 +69,7 @@ def new_context(browser):
 
 @pytest.fixture(scope="module")
 def page(browser, notebook):
-    """The notebook with its cells run."""
+    """The notebook after its cells have run."""
     page = browser.new_page()
     page.goto(notebook)
     page.get_by_text("| Idle").wait_for()
@@ -80,13 +80,16 @@ def page(browser, notebook):
 
 
 def link(page, row: str):
-    """The link in a row of the lab's table; other rows may have more words, as "Spark cluster"."""
+    """Return the link in a row of the lab's table.
+
+    The row's name must match exactly: other rows have more words, as "Spark cluster".
+    """
     name = page.get_by_role("cell", name=row, exact=True)
     return page.locator(".jp-OutputArea-output tr").filter(has=name).get_by_role("link").first
 
 
 def opened(link):
-    """The page behind a link of the notebook, opened as a learner does."""
+    """Open a link of the notebook as a learner does; return its page."""
     with link.page.context.expect_page() as popup:
         link.click()
     return popup.value
@@ -101,7 +104,7 @@ def test_jupyterlab_runs_a_cell_and_its_links_lead_through_the_proxy(page, proxy
 
 
 def sign_in(console, services):
-    """Enter the store's keys on the first page of its console."""
+    """Enter the store's keys on the login page of its console."""
     console.locator("#accessKey").fill(services.s3_access_key)
     console.locator("#secretKey").fill(services.s3_secret_key)
     console.keyboard.press("Enter")
@@ -118,7 +121,7 @@ def test_the_minio_console_lists_the_buckets(page, services):
 def test_the_minio_console_lists_objects_where_host_and_origin_agree(
     browser, services, tmp_path, rewritten
 ):
-    """Its websocket refuses an Origin that is not of its Host."""
+    """Its websocket refuses an Origin that does not match its Host."""
     objects, key = store.client(services), "seen-in-the-console.json"
     objects.put_object(Bucket=services.bucket, Key=key, Body=b"{}")
     port = SERVICES["minio"].port("console")
@@ -149,7 +152,7 @@ def test_locust_shows_the_load(page):
 
 
 def test_jupyterlab_answers_its_own_name_and_no_other(notebook, proxy):
-    """A proxy that keeps the host: a page that claims another one is not answered."""
+    """With a proxy that keeps the host, a page that claims another host is refused."""
     port = re.match(r"https://(\d+)", notebook)[1]
 
     def status(host: str) -> int:

@@ -1,4 +1,4 @@
-"""Charts as JupyterLab shows them in both themes: every text stands out from what is below it.
+"""Charts as JupyterLab shows them in both themes: every text contrasts with its background.
 
 Needs Chromium on PATH, and no services.
 """
@@ -49,7 +49,7 @@ MEASURE = r"""() => {
 
 
 def batches() -> str:
-    """A block of each colour."""
+    """Chart of batches with a block of each colour."""
     bounds = [{0: 1000 * number} for number in range(5)]
     return draw_batches(
         [
@@ -61,7 +61,7 @@ def batches() -> str:
 
 
 def versions() -> str:
-    """A block of each colour."""
+    """Chart of versions with a block of each colour."""
     states = ["new", "paid", "packed", "shipped", "cancelled", "erased"]
     rows = [
         {"order_id": f"O-{n}", "status": state, "amount": 1, "valid_from": n, "valid_to": None}

@@ -39,7 +39,7 @@ KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 
 @pytest.fixture(scope="module")
 def jupyterlab(services, tmp_path_factory):
-    """The address of JupyterLab, started as `make lab` does."""
+    """Address of JupyterLab, started as `make lab` does."""
     with running_jupyterlab(tmp_path_factory.mktemp("workspaces")) as address:
         wait_for(address)
         yield address
@@ -47,7 +47,7 @@ def jupyterlab(services, tmp_path_factory):
 
 @contextlib.contextmanager
 def running_jupyterlab(workspaces: Path, **variables: str) -> Iterator[str]:
-    """A JupyterLab that `lab jupyter` starts; yields the address that it prints.
+    """Start JupyterLab by `lab jupyter`; yield the address that it prints.
 
     Args:
         workspaces: an empty folder, so that no tabs of earlier sessions open.
@@ -88,7 +88,7 @@ def wait_for(address: str, seconds: float = 60) -> None:
 
 
 def the_copy() -> Path:
-    """The learner's copy of lesson 00."""
+    """Return the path of the learner's copy of lesson 00."""
     return next(settings().work.glob("00_*.ipynb"))
 
 
@@ -113,26 +113,29 @@ def page(jupyterlab):
 
 
 def menu(page, *path: str) -> None:
-    """Choose from JupyterLab's menu bar."""
+    """Choose an entry of JupyterLab's menu bar."""
     page.get_by_role("menuitem", name=path[0], exact=True).click()
     for entry in path[1:]:
         page.locator(".lm-Menu-itemLabel", has_text=re.compile(f"^{entry}$")).last.click()
 
 
 def shown(page) -> str:
-    """The text of all outputs that the page holds now."""
+    """Return the text of all outputs that the page currently holds."""
     return "\n".join(page.locator(".jp-OutputArea-output").all_text_contents())
 
 
 def at_rest(page) -> bool:
-    """True if the kernel is idle and no cell waits; between two cells it is idle for a moment."""
+    """Return True if the kernel is idle and no cell waits.
+
+    Between two cells the kernel is idle for a moment, too.
+    """
     waiting = page.locator(".jp-InputPrompt", has_text="[*]")
     return page.get_by_text("| Idle").count() > 0 and waiting.count() == 0
 
 
 @pytest.fixture(scope="module")
 def run(page):
-    """Runs the lesson from the menu: its code cells, and whether the load showed progress."""
+    """Run the lesson from the menu; return its code cells, and whether the load showed progress."""
     page.get_by_text("| Idle").wait_for(timeout=allowed(60_000))
     menu(page, "Run", "Run All Cells")
     page.get_by_text("| Busy").wait_for(timeout=allowed(30_000))
@@ -146,7 +149,7 @@ def run(page):
 
 
 def saved_cells(page, seconds: float = 30) -> list[dict]:
-    """The code cells of the saved notebook, once each of them has run in it."""
+    """Return the code cells of the saved notebook, once each of them has run in it."""
     deadline = time.monotonic() + seconds
     while True:
         with contextlib.suppress(json.JSONDecodeError):  # it is being written
@@ -182,7 +185,7 @@ def test_a_heading_in_the_address_is_scrolled_to(jupyterlab, page):
 
 
 def expect_soon(holds: Callable[[], bool], seconds: float = 30) -> None:
-    """Wait until something holds."""
+    """Wait until a condition holds."""
     deadline = time.monotonic() + allowed(seconds)
     while not holds():
         assert time.monotonic() < deadline

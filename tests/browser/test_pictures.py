@@ -1,4 +1,4 @@
-"""No picture of the README is cut, and each reads on a page of any colour.
+"""Every picture of the README is complete, and readable on a page of any colour.
 
 Needs Chromium on PATH, and no services.
 """

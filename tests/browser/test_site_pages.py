@@ -1,6 +1,6 @@
-"""A reader's browser on the site, straight from its files: search, links, a phone, both themes.
+"""A reader's browser on the site, opened from its files: search, links, a phone, both themes.
 
-Accessibility is axe-core's judgement, on pages of the course with drawings of the lab in them.
+Accessibility is checked by axe-core, on pages of the course that contain drawings of the lab.
 """
 
 import os
@@ -27,7 +27,7 @@ pytestmark = needs_chromium
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory) -> str:
-    """The address of a small course's site."""
+    """Address of a small course's site."""
     return build_site(course(tmp_path_factory.mktemp("a course"))).index.as_uri()
 
 
@@ -98,7 +98,7 @@ GRAVE = {"serious", "critical"}
 
 @pytest.fixture(scope="module")
 def course_index(tmp_path_factory) -> str:
-    """The address of the course's site with one lesson: a player and the README's drawings."""
+    """Address of the course's site with one lesson: a player and the README's drawings."""
 
     class OneLesson(Tree):
         executed = property(lambda self: folder / "executed")
@@ -140,7 +140,7 @@ def test_on_a_phone_the_drawing_of_the_front_page_keeps_a_size_to_read_and_scrol
 
 @pytest.fixture(scope="module")
 def axe() -> str:
-    """The source of axe-core, fetched once."""
+    """Source of axe-core, fetched once."""
     pin = versions()["wheels"]["axe"]
     folder = cache() / f"axe-{pin['version']}"
     try:
@@ -165,6 +165,6 @@ def test_axe_finds_nothing_grave_on_a_phone_and_on_a_desk(browser, course_index,
 
 
 def grave(page) -> list[tuple[str, str]]:
-    """Serious or critical findings of axe-core on a page: the rule, and the first element."""
+    """Return axe-core's serious or critical findings on a page: rule, and first element."""
     found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
     return [(rule["id"], rule["nodes"][0]["html"]) for rule in found if rule["impact"] in GRAVE]

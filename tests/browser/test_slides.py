@@ -1,4 +1,4 @@
-"""The slides of a demo in a browser: one file, nothing asked of any network, notes included."""
+"""A demo's slides in a browser: one file, no network access, notes included."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""The X-ray's drawing in a browser: nothing overlaps or is cut, at a page's and a slide's width.
+"""The X-ray's drawing in a browser: nothing overlaps or is cut off, at page and slide width.
 
 Needs Chromium on PATH, and no services.
 """
@@ -58,7 +58,7 @@ def page():
 
 
 def overlapping(shapes: list[dict]) -> list[tuple[str, str]]:
-    """The words of each two shapes that share more than an edge."""
+    """Return the texts of each pair of shapes that share more than an edge."""
     return [
         (a["words"], b["words"])
         for a, b in combinations(shapes, 2)

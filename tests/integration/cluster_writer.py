@@ -1,6 +1,6 @@
-"""A learner's writer on a cluster that is not the lab's; an executor dies while it works.
+"""A learner's writer on an external cluster; an executor is killed while it works.
 
-Its argument is the file for what it found. It runs in the network of the driver: the master, the
+The argument is the file for the results. It runs in the network of the driver; the master, the
 workers and their executors are in another one.
 """
 
@@ -63,7 +63,7 @@ def main(report: Path) -> None:
 
 
 def up(seconds: float) -> None:
-    """Use the external services; a broker that was just started may not be registered yet."""
+    """Use the external services; retry, because a new broker may not be registered yet."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -76,7 +76,7 @@ def up(seconds: float) -> None:
 
 
 def programs_showing_secrets(bootstrap: str) -> list[str]:
-    """The programs that have the store's key or Kafka's password among their arguments."""
+    """Programs whose arguments contain the store's key or Kafka's password."""
     password = confluent_options(bootstrap)["sasl.password"]
     secrets = (settings().s3_secret_key.get_secret_value(), password)
     lines = {p: "\0".join(p.info["cmdline"] or ()) for p in psutil.process_iter(["cmdline"])}
@@ -96,7 +96,7 @@ class Driver:
         self._api = f"{url}/api/v1/applications/{self.id}"
 
     def kill_busy_executor(self, seconds: float = 120) -> str:
-        """Kill an executor that has a task; its number."""
+        """Kill an executor that has a task; return its id."""
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             for executor in self._get(f"{self._api}/executors"):
@@ -111,7 +111,7 @@ class Driver:
         raise TimeoutError(f"no executor had a task in {seconds:.0f} s")
 
     def failed_tasks(self, seconds: float = 60) -> int:
-        """Number of tasks that have failed; waits for the first."""
+        """Wait for the first failed task; return the number of failed tasks."""
         deadline = time.monotonic() + seconds
         failed = 0
         while not failed and time.monotonic() < deadline:

@@ -1,4 +1,4 @@
-"""A service of one file: Python's own web server on the files that lessons keep there."""
+"""A service in one file: Python's own web server on the files that lessons keep there."""
 
 import sys
 from collections.abc import Iterator

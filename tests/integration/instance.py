@@ -1,4 +1,4 @@
-"""A lab that tests drive as a person does: by the `lab` command."""
+"""A lab that tests control as a user does: with the `lab` command."""
 
 import json
 import os
@@ -24,8 +24,8 @@ class Instance:
 
     Args:
         home: its LAB_HOME.
-        settings: LAB_* variables beside LAB_HOME.
-        command: how `lab` is called.
+        settings: LAB_* variables in addition to LAB_HOME.
+        command: command line that starts `lab`.
     """
 
     def __init__(self, home: Path, settings: dict[str, str], command: list[str] | None = None):
@@ -39,7 +39,7 @@ class Instance:
     def lab(
         self, *arguments: str, timeout: float = 360, **more: str
     ) -> subprocess.CompletedProcess:
-        """Give a `lab` command, with more variables, and wait for it so many seconds."""
+        """Run a `lab` command with additional variables, and wait for at most `timeout` seconds."""
         return subprocess.run(
             [*self.command, *arguments],
             env=self.environment | more,
@@ -49,7 +49,7 @@ class Instance:
         )
 
     def begin(self, *arguments: str) -> subprocess.Popen:
-        """Give a `lab` command in another terminal."""
+        """Start a `lab` command as if in another terminal."""
         return subprocess.Popen(
             [*self.command, *arguments],
             env=self.environment,
@@ -59,31 +59,31 @@ class Instance:
         )
 
     def up(self) -> None:
-        """`lab up`, which must succeed."""
+        """Run `lab up`; it must succeed."""
         done = self.lab("up")
         assert done.returncode == 0, done.stdout + done.stderr
 
     def status(self) -> dict[str, dict]:
-        """`lab status --json`, by name."""
+        """Return the rows of `lab status --json` by name."""
         return {row["name"]: row for row in json.loads(self.lab("status", "--json").stdout)}
 
     def down(self) -> None:
-        """`lab down`, which must succeed and leave no process."""
+        """Run `lab down`; it must succeed and leave no process."""
         done = self.lab("down")
         assert done.returncode == 0, done.stdout + done.stderr
         assert self.processes() == []
 
     def address(self, name: str) -> str:
-        """`host:port` of its object store or broker, without asking `lab status` for it."""
+        """Return `host:port` of the object store or broker without calling `lab status`."""
         ports = json.loads((self.home / "state.json").read_text())[name]["ports"]
         return f"127.0.0.1:{next(iter(ports.values()))}"
 
     def supervisor_pid(self) -> int:
-        """The process id of its supervisor."""
+        """Return the process id of the supervisor."""
         return int((self.home / "run" / "supervisord.pid").read_text())
 
     def processes(self) -> list[psutil.Process]:
-        """All living processes that carry this LAB_HOME's mark."""
+        """Return all running processes that carry this LAB_HOME's mark."""
         return [
             process
             for process in psutil.process_iter()
@@ -91,20 +91,20 @@ class Instance:
         ]
 
     def store_keys(self) -> tuple[str, str]:
-        """The generated access key and secret key of its object store."""
+        """Return the generated access key and secret key of the object store."""
         kept = json.loads((self.home / "secrets.json").read_text())
         return kept["s3_access_key"], kept["s3_secret_key"]
 
     def s3(self):
-        """A client of its object store."""
+        """Return a client of the object store."""
         return s3_client(f"http://{self.address('minio')}", *self.store_keys(), "us-east-1")
 
     def put_object(self, key: str, body: bytes) -> None:
-        """Write an object into the lab's bucket."""
+        """Write an object to the lab's bucket."""
         self.s3().put_object(Bucket="lakehouse", Key=key, Body=body)
 
     def get_object(self, key: str) -> bytes:
-        """Read an object of the lab's bucket."""
+        """Read an object from the lab's bucket."""
         return self.s3().get_object(Bucket="lakehouse", Key=key)["Body"].read()
 
     def send(self, topic: str, value: bytes) -> None:
@@ -120,7 +120,7 @@ class Instance:
         assert outcome == [None]
 
     def records(self, topic: str) -> list[bytes]:
-        """All records of a topic."""
+        """Return all records of a topic."""
         options = {
             "bootstrap.servers": self.address("kafka"),
             "group.id": "test",
@@ -142,7 +142,7 @@ class Instance:
 
 @contextmanager
 def running_instance(home: Path) -> Iterator[Instance]:
-    """A running lab of one's own; at the end it goes down and leaves no process behind."""
+    """Start a separate lab; at the end shut it down and check that no process is left."""
     instance = Instance(home, lab_environment(home))
     try:
         instance.up()
@@ -152,13 +152,13 @@ def running_instance(home: Path) -> Iterator[Instance]:
 
 
 def instance_of_this_run() -> Instance:
-    """The lab of this test run, whose services the fixture `services` starts."""
+    """Return the lab of this test run, whose services the fixture `services` starts."""
     chosen = {name: value for name, value in os.environ.items() if name.startswith("LAB_")}
     return Instance(Path(os.environ["LAB_HOME"]), chosen)
 
 
 def programs_showing(text: str) -> list[str]:
-    """The programs of this machine with a text among their arguments, which every user may read."""
+    """Return this machine's programs with a text in their arguments, which every user can read."""
     return [
         process.info["name"]
         for process in psutil.process_iter(["name", "cmdline"])

@@ -2,7 +2,7 @@
 
     python kernel_run.py NOTEBOOK
 
-It needs no more network than the loopback device, and prints one JSON object.
+It needs no network except the loopback device, and prints one JSON object.
 """
 
 import json
@@ -72,7 +72,7 @@ def main(path: str) -> None:
 
 
 def run_all(client: NotebookClient) -> str:
-    """Run every cell; the first error, or an empty text."""
+    """Run every cell; return the first error, or an empty text."""
     started = time.monotonic()
     try:
         for index, cell in enumerate(client.nb.cells):
@@ -84,12 +84,12 @@ def run_all(client: NotebookClient) -> str:
 
 
 def program_pids() -> dict[str, int]:
-    """The process id of each program that the lab supervises."""
+    """Return the process id of each program that the lab supervises."""
     return {program.name: program.pid for program in supervisor.status()}
 
 
 def kill(client: NotebookClient) -> None:
-    """Kill the kernel's process group at once, as JupyterLab does when a kernel hangs.
+    """Kill the kernel's process group immediately, as JupyterLab does when a kernel hangs.
 
     Not its process tree: the supervisor is in it, because `Lab.start` may have started it.
     """

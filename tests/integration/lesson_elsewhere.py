@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def facts(lab: Lab, spark) -> dict:
-    """The content of the lesson's servers, read through its session."""
+    """Return the content of the lesson's servers, read through its session."""
     topic = lab.topic("orders")
     kafka = {"kafka.bootstrap.servers": lab.endpoints.kafka_bootstrap, "subscribe": topic}
     return {
@@ -66,7 +66,7 @@ def facts(lab: Lab, spark) -> dict:
 
 
 def topic_names(lab: Lab) -> list[str]:
-    """The lesson's topics."""
+    """Return the lesson's topics."""
     from confluent_kafka.admin import AdminClient
 
     admin = AdminClient({"bootstrap.servers": lab.endpoints.kafka_bootstrap})

@@ -1,4 +1,4 @@
-"""A broker in a network of its own that asks its clients for a user and a password."""
+"""A broker in a separate network that requires a user and a password from its clients."""
 
 import subprocess
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ def signing_broker(
     """Run a broker.
 
     Yields:
-        Its address, and the properties file with which a client signs in.
+        Its address, and the properties file that clients use to log in.
     """
     folder.mkdir()
     host, (port, controller) = network.address, free_ports(2)

@@ -1,7 +1,7 @@
-"""The small fault campaign runs as a person runs it: every fault is survived, or loud, or guarded.
+"""The small fault campaign, run as a user runs it: every fault is survived, loud or guarded.
 
-It is also the test of the pipeline's guards on a real table, and of the judge itself: a loss that
-is planted must end the command with status 1.
+It also tests the pipeline's guards on a real table, and the judge itself: a planted loss must make
+the command exit with status 1.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The capstone's examiner: right designs pass all six phases, bad ones are named for what they do.
+"""The capstone's examiner: right designs pass all six phases; bad ones fail with the reason.
 
 Lesson 22's own answer is the third design: Merge-on-Read with buckets, variant iot. The bad
 ones are that answer with at most three lines changed; each is examined up to the phase that refuses
@@ -78,7 +78,7 @@ def lab(services):
 
 @pytest.fixture(scope="module")
 def warm():
-    """The process that the last exam has left, for the next one; at most one."""
+    """List with the process that the last exam left for the next one; at most one."""
     kept = []
     yield kept
     for process in kept:
@@ -86,10 +86,10 @@ def warm():
 
 
 def lesson_answer(seen: Path) -> str:
-    """The code of lesson 22's reference answers.
+    """Return the code of lesson 22's reference answers.
 
     Args:
-        seen: a file that a bad solution may make.
+        seen: a file that a bad solution may create.
     """
     notebook = json.loads((REPOSITORY / "solutions" / "22_capstone.ipynb").read_text())
     cells = ("".join(cell["source"]) for cell in notebook["cells"])
@@ -99,14 +99,14 @@ def lesson_answer(seen: Path) -> str:
 
 
 def job_of(code: str) -> bytes:
-    """The functions that some code defines, as the notebook hands them over."""
+    """Return the functions that the code defines, packed as the notebook passes them on."""
     names: dict = {"__name__": "__main__"}
     exec(compile(code, "<design>", "exec"), names)
     return pack(build=names["build"], answers=names["answers"])
 
 
 def examine(lab, warm, variant, code, phases=PHASES):
-    """The record of an exam that uses the warm process and leaves one."""
+    """Run an exam in the warm process, which is kept for the next one; return its record."""
     process = warm.pop() if warm else None
     exam = Exam(lab, variant_named(variant), job_of(code), SEED, process=process)
     try:

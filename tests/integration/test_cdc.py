@@ -1,6 +1,6 @@
-"""PostgreSQL and Kafka Connect: a row becomes an event, and neither loses its state when killed.
+"""PostgreSQL and Kafka Connect: rows become events, and neither loses its state when killed.
 
-One lab, one table and one connector for the whole module; the tests follow one another.
+All tests use the same lab, table and connector, and depend on their order.
 """
 
 import io
@@ -80,13 +80,13 @@ class Shop:
         )
 
     def sql(self, text: str) -> list[tuple]:
-        """Run a statement in the lesson's database; the rows, if it has any."""
+        """Run a statement in the lesson's database; return the rows, if it has any."""
         with psycopg.connect(self.lab.postgres(), autocommit=True) as connection:
             cursor = connection.execute(text)
             return cursor.fetchall() if cursor.description else []
 
     def put_connector(self) -> None:
-        """Create the connector; its configuration names the password and does not hold it."""
+        """Create the connector; its configuration names the password without containing it."""
         database = conninfo_to_dict(self.lab.postgres())
         configuration = {
             "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
@@ -109,7 +109,7 @@ class Shop:
         request_json("PUT", f"{self.connector}/config", configuration, timeout=PATIENCE_S)
 
     def events(self, count: int) -> list[tuple[str, str]]:
-        """The first events of the topic: operation and key. There must be this many, no more."""
+        """Return operation and key of the topic's events, which must be exactly `count`."""
         wait_until(lambda: self.end() >= count)
         assert self.end() == count
         self.consumer.assign([TopicPartition(TOPIC, 0, 0)])
@@ -117,7 +117,7 @@ class Shop:
         return [(value["op"], value["after"]["id"]) for value in values]
 
     def end(self, topic: str = TOPIC) -> int:
-        """Number of messages in the topic; 0 without a topic."""
+        """Return the number of messages in the topic; 0 without a topic."""
         if topic not in self.consumer.list_topics(timeout=10).topics:
             return 0
         return self.consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1]
@@ -125,7 +125,7 @@ class Shop:
 
 @pytest.fixture(scope="module")
 def shop(services):
-    """A table of one row, whose changes a connector follows."""
+    """Shop with a table of one row, whose changes a connector follows."""
     lab_services.up(["postgres", "connect"], progress=lambda line: None)
     reset_lesson(LESSON)
     shop = Shop(Lab(LESSON, services, ("postgres", "connect")))
@@ -171,7 +171,7 @@ def test_what_is_typed_into_the_database_is_in_the_table_exactly(shop):
 
 
 def rows_of(lab: Lab, table: str) -> list[tuple]:
-    """The rows of a Hudi table, read without Spark, in the order of their keys."""
+    """Return the rows of a Hudi table, read without Spark, sorted by key."""
     store.export_environment(lab.endpoints)
     address = lab.path(table).replace("s3a://", "s3://")
     batches = HudiTableBuilder.from_base_uri(address).build().read()
@@ -191,7 +191,7 @@ def test_both_are_listed_listen_on_this_machine_only_and_show_no_password(shop):
 
 
 def stop_connector(shop) -> None:
-    """Stop the connector, and wait until its task has stored the offsets and let go of its slot."""
+    """Stop the connector; wait until its task has stored the offsets and released its slot."""
     request_json("PUT", f"{shop.connector}/stop", timeout=PATIENCE_S)
     with psycopg.connect(shop.lab.postgres(), autocommit=True) as database:
         wait_until_confirmed(database, "debezium")

@@ -1,7 +1,7 @@
 """The writer of the cloud, run by spark-submit on the lab's own Kafka or Kinesis, and MinIO.
 
-EMR itself and Kafka's IAM cannot be had here. The rest is the same: a Spark that the program is
-given, the options of `lab cloud job`, and a line of JSON per report.
+EMR itself and Kafka's IAM are not available here. The rest is the same: a given Spark, the options
+of `lab cloud job`, and a line of JSON per report.
 """
 
 import json
@@ -33,7 +33,7 @@ OF_THE_MACHINE = ("spark.driver.", "spark.hadoop.", "spark.ui.")
 
 
 def submit(lab: Lab, services, source: str, output) -> subprocess.Popen:
-    """Start the writer as EMR does, with the settings of the job's request."""
+    """Start the writer as EMR does, with the settings of the job request."""
     home = distribution("pyspark").locate_file("pyspark")
     local = spark_conf(services, jar_folder("spark"))
     conf = {name: value for name, value in local.items() if name.startswith(OF_THE_MACHINE)}
@@ -81,7 +81,7 @@ def submit(lab: Lab, services, source: str, output) -> subprocess.Popen:
 
 @pytest.fixture(params=["kafka", "kinesis"])
 def source(request, services) -> Iterator[str]:
-    """The writer's source; Kafka runs anyway."""
+    """The writer's source; Kafka always runs."""
     lab_services.up([request.param], progress=lambda line: None)
     yield request.param
     lab_services.up(progress=lambda line: None)  # this stops Kinesis
@@ -99,7 +99,7 @@ def test_the_writer_of_the_cloud_keeps_what_the_ledger_says(source, tmp_path):
         return [json.loads(line) for line in found]
 
     def rows() -> dict[str, int]:
-        """Number of messages that each query has read."""
+        """Return the number of messages that each query has read."""
         found = lines()
         return {sink: sum(o["rows"] for o in found if o["sink"] == sink) for sink in SINKS}
 

@@ -1,6 +1,6 @@
-"""The Spark cluster: reachable from this machine only, no secret shown, a worker stops and returns.
+"""The Spark cluster: local access only, no secrets exposed, a stopped worker returns.
 
-What a session does on it is in lesson 21, and in `test_own_cluster.py` for one elsewhere.
+Sessions on the cluster are tested in lesson 21, and on an external one in `test_own_cluster.py`.
 """
 
 import urllib.request
@@ -30,7 +30,7 @@ def cluster(services) -> Cluster:
 
 
 def is_ready(cluster: Cluster) -> bool:
-    """True if both workers are alive, as the master says."""
+    """Return True if the master reports both workers as alive."""
     try:
         cluster.check()
     except NotReady:

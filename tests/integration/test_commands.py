@@ -1,4 +1,4 @@
-"""A person's commands in the shell with the services up: load, replay, ledger, logs, reset."""
+"""A user's commands in the shell with the services up: load, replay, ledger, logs, reset."""
 
 import json
 import re
@@ -17,7 +17,7 @@ A_SHORT_LOAD = ("load", "--rate", "200", "--seconds", "3")
 
 @pytest.fixture
 def running(services):
-    """The running lab, without what the test before sent to the topics."""
+    """The running lab, without the messages and ledgers of the previous test."""
     reset_lesson("lab")
     yield instance_of_this_run()
     reset_lesson("lab")
@@ -41,13 +41,13 @@ def messages(lab: Instance, topic: str = "lab.orders") -> int:
 
 
 def ledger_total(lab: Instance, *arguments: str) -> int:
-    """The number that the last row of `lab ledger`'s table ends with."""
+    """Return the last number in the last row of `lab ledger`'s table."""
     total = re.search(r"^total .* (\d+)$", succeed(lab, "ledger", *arguments), re.MULTILINE)
     return int(total.group(1))
 
 
 def times_sent(lab: Instance) -> list[float]:
-    """Seconds since 1970 of each send in the ledger of the lab's topic."""
+    """Return the time (seconds since 1970) of each send in the ledger of the lab's topic."""
     ledger = lab.home / "ledger" / "lab.orders"
     lines = [line for file in ledger.glob("*.sends.tsv") for line in file.read_text().splitlines()]
     return [int(line.rpartition("\t")[2]) / 1e6 for line in lines]

@@ -1,7 +1,7 @@
-"""The ejected project runs without the lab: its job keeps what the ledger says, also when killed.
+"""The ejected project runs without the lab: its job matches the ledger, even after a kill.
 
-Its Python finds PySpark, pytest and the project, which is installed as its README says. Its
-environment has only the settings that the README names, and what makes a JVM quick.
+Its Python has PySpark, pytest and the project, which is installed as its README says. Its
+environment has only the settings that the README names, and those that make a JVM start quickly.
 """
 
 import io
@@ -49,7 +49,7 @@ def lab(services) -> Iterator[Lab]:
 
 @pytest.fixture
 def project(tmp_path) -> Path:
-    """The project, in a folder with a space, installed in a `.venv` beside PySpark and pytest."""
+    """The project, in a folder with a space, installed in a `.venv` with PySpark and pytest."""
     folder = tmp_path / "my project"
     eject(folder)
     venv.create(folder / ".venv", symlinks=True)
@@ -73,7 +73,7 @@ def python(project: Path, *words: str, environment: dict[str, str]) -> subproces
 
 @contextmanager
 def running(project: Path, environment: dict[str, str], log: Path) -> Iterator[subprocess.Popen]:
-    """The job; whatever it has started is killed at the end."""
+    """Run the job; at the end kill everything that it has started."""
     with log.open("wb") as output:
         process = subprocess.Popen(
             [str(project / "run.sh"), "--master", "local[2]", "--conf", "spark.ui.enabled=false"],
@@ -92,19 +92,19 @@ def running(project: Path, environment: dict[str, str], log: Path) -> Iterator[s
 
 
 def batches(log: Path) -> list[dict]:
-    """The lines that the job prints for its batches."""
+    """Return the lines that the job prints for its batches."""
     lines = log.read_text().splitlines()
     return [json.loads(line) for line in lines if line.startswith('{"sink"')]
 
 
 def rows_read(log: Path) -> dict[str, int]:
-    """Number of messages that each query has read, by the job's own lines."""
+    """Return the number of messages that each query has read, according to the job's output."""
     found = batches(log)
     return {s: sum(o["rows_read"] for o in found if o["sink"] == s) for s in ("cow", "mor", "dead")}
 
 
 def dead_letters(lab: Lab) -> pd.DataFrame:
-    """Dead letters that their query has committed; files of a killed batch do not count."""
+    """Return the dead letters that their query has committed, without files of a killed batch."""
     batches = lab.files(f"{lab.path(FOLDERS['dead'])}/_spark_metadata")
     lines = [line for b in batches for line in store.read(lab.endpoints, b.key).splitlines()[1:]]
     keys = {store.key_of(json.loads(line)["path"]) for line in lines}  # some stand there twice
@@ -113,7 +113,7 @@ def dead_letters(lab: Lab) -> pd.DataFrame:
 
 
 def add_partitions(lab: Lab, number: int) -> None:
-    """Add partitions to the topic, so that it has this number."""
+    """Add partitions to the topic up to this number."""
     admin = AdminClient({"bootstrap.servers": lab.endpoints.kafka_bootstrap})
     topic = lab.topic("orders")
     admin.create_partitions([NewPartitions(topic, number)])[topic].result()

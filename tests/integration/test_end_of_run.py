@@ -1,4 +1,4 @@
-"""Whatever ends a test process, nothing that its tests have started goes on."""
+"""However a test process ends, nothing that its tests have started keeps running."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""Table names in the metastore, and Trino, a second engine that finds tables by them.
+"""Table names in the metastore, and Trino, a second engine that finds tables by name.
 
 One lab and one Spark for the whole module. Trino is large: if disk or memory is short, its tests
 are skipped with the reason; CI runs them.
@@ -83,7 +83,7 @@ def registered_tables() -> list[str]:
 
 
 def write(lab, name: str, first: int, last: int, day: str, sync: bool = True) -> None:
-    """Write orders into a Copy-on-Write table, and sync its name unless told not to."""
+    """Write orders into a Copy-on-Write table; sync its name by default."""
     rows = lab.spark.sql(f"""
         SELECT concat('O-', id) AS order_id, 1 AS amount, '{day}' AS partition_date,
                TIMESTAMP '2026-11-20 12:00:00' AS order_ts
@@ -108,7 +108,7 @@ def write(lab, name: str, first: int, last: int, day: str, sync: bool = True) ->
 
 @contextmanager
 def soon():
-    """A failure inside must come soon."""
+    """Check that the body fails within a time limit."""
     started = time.monotonic()
     yield
     assert time.monotonic() - started < allowed(TIMEOUT_S)

@@ -1,7 +1,7 @@
-"""`lab goto` enters sections of three lessons: their own cells go on from there.
+"""`lab goto` enters sections of three lessons, and their own cells continue from there.
 
-A section goes on up to its first proof, which needs what the sections before it have made. The
-other sections: `lab author enter --all`.
+A section is run up to its first proof, which needs the results of the sections before it. All
+sections are covered by `lab author enter --all`.
 """
 
 import json
@@ -27,7 +27,7 @@ MOR, KAFKA, LOCUST = section("06b"), section("03b"), section("01b")
 
 @pytest.fixture(scope="module")
 def instance(services, tmp_path_factory) -> Instance:
-    """This run's lab; the kernels report what they prove into a file."""
+    """This run's lab; its kernels report their proofs to a file."""
     instance = instance_of_this_run()
     instance.environment["LAB_OUTCOMES"] = str(tmp_path_factory.mktemp("goto") / "outcomes.jsonl")
     return instance
@@ -57,10 +57,10 @@ def server(instance) -> Iterator[RunningJupyterLab]:
 
 
 def go_on(server: RunningJupyterLab, entered: Section, outcomes: Path) -> list[dict]:
-    """Run a section up to its first proof, in the kernel of its page, and end that.
+    """Run a section up to its first proof in the kernel of its page, then end the kernel.
 
     Returns:
-        What the kernel reported meanwhile.
+        The kernel's reports from this time.
     """
     page = f"work/{copies.name_of(entered.lesson)}"
     before = len(reports(outcomes))
@@ -75,12 +75,12 @@ def go_on(server: RunningJupyterLab, entered: Section, outcomes: Path) -> list[d
 
 
 def reports(outcomes: Path) -> list[dict]:
-    """The reports of kernels so far."""
+    """Return the reports of all kernels so far."""
     return [json.loads(line) for line in outcomes.read_text().splitlines()]
 
 
 def proven(facts: list[dict]) -> bool:
-    """True if there is a proof among the reports, and every one holds."""
+    """Return True if the reports contain a proof and every proof holds."""
     return {fact["outcome"] for fact in facts if "proof" in fact} == {"holds"}
 
 

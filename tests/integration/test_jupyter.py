@@ -1,4 +1,4 @@
-"""`lab jupyter` opens JupyterLab on lesson 00, this machine only; `lab demo` opens a demo."""
+"""`lab jupyter` opens JupyterLab on lesson 00, on this machine only; `lab demo` opens a demo."""
 
 import json
 import os
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.services
 
 @pytest.fixture(scope="module")
 def jupyter(services):
-    """The address and process of a JupyterLab whose LAB_HOME was given as a relative path."""
+    """Address and process of a JupyterLab whose LAB_HOME was given as a relative path."""
     instance = instance_of_this_run()
     process = subprocess.Popen(
         [*instance.command, "jupyter", "--no-browser"],
@@ -45,7 +45,7 @@ def jupyter(services):
 
 
 def answers(address: str) -> bool:
-    """True if an address answers with success."""
+    """Return True if an address answers with success."""
     try:
         return urllib.request.urlopen(address, timeout=5).status == 200
     except urllib.error.HTTPError as error:
@@ -55,7 +55,7 @@ def answers(address: str) -> bool:
 
 
 def ask(address: str, path: str) -> dict:
-    """The answer of JupyterLab's API to whoever has the token."""
+    """Return the answer of JupyterLab's API to a request with the token."""
     server, token = re.match(r"(http://[^/]+)/.*\?token=([^#]+)", address).groups()
     request = urllib.request.Request(server + path, headers={"Authorization": f"token {token}"})
     with urllib.request.urlopen(request, timeout=10) as answer:

@@ -1,8 +1,8 @@
-"""A lesson in a kernel that has no network, is used twice and is killed at the end.
+"""A lesson in a kernel without a network, which is used twice and killed at the end.
 
 One kernel and one lab for the whole module, in a network namespace with only a loopback device. If
-the machine allows no such namespace, the run has the network and the test of that is skipped. Its
-variables name a proxy that is not there, and its /tmp runs no program, except the lab's folder.
+the machine does not allow such a namespace, the network stays and its test is skipped. The
+environment names a proxy that does not exist, and /tmp is mounted noexec, except the lab's folder.
 """
 
 import json
@@ -30,7 +30,7 @@ PROXY = {name: "http://127.0.0.1:9" for name in ("http_proxy", "HTTP_PROXY", "AL
 
 @pytest.fixture(scope="module")
 def facts(tmp_path_factory) -> dict:
-    """The findings of `kernel_run.py`."""
+    """Results of `kernel_run.py`."""
     home = tmp_path_factory.mktemp("kernel") / "a lab"
     instance = Instance(home, lab_environment(home))
     strict = {"LAB_STRICT": "1", "JUPYTER_PREFER_ENV_PATH": "1"}

@@ -18,7 +18,7 @@ STREAM = "lesson-98.orders"
 
 @pytest.fixture(scope="module")
 def kinesis(services):
-    """A client of the running emulation, with a stream of four shards."""
+    """Client of the running emulation, with a stream of four shards."""
     lab_services.up(["kinesis"], progress=lambda line: None)
     client = SERVICES["kinesis"].client()
     client.create_stream(StreamName=STREAM, ShardCount=4)

@@ -1,4 +1,4 @@
-"""Live load on Kinesis ends in the pipeline's sinks exactly once: resharded, and killed once."""
+"""Live load on Kinesis reaches the pipeline's sinks exactly once, despite a reshard and a kill."""
 
 import io
 import json
@@ -36,7 +36,7 @@ def lab(services) -> Iterator[Lab]:
 
 
 def files_of(lab: Lab, sink: str) -> Iterator[bytes]:
-    """The files that a file sink has committed; a killed one leaves others, which do not count."""
+    """Yield the files that a file sink has committed, without those of a killed batch."""
     log = {}
     for file in lab.files(f"{table_path(lab.base, sink)}/_spark_metadata"):
         number, _, kind = file.key.rpartition("/")[2].partition(".")
@@ -70,7 +70,7 @@ def assert_reconciles(lab: Lab) -> None:
 
 
 def split_fullest(lab: Lab) -> str:
-    """Split the shard with the most records in the middle of its hashes; returns its id."""
+    """Split the shard with the most records in the middle of its hash range; return its id."""
     kinesis, stream = SERVICES["kinesis"].client(), lab.topic("orders")
     counts = broker.end_offsets(lab.endpoints.kinesis, stream)
     shards = kinesis.list_shards(StreamName=stream)["Shards"]
@@ -106,7 +106,7 @@ def test_live_load_on_kinesis_outlives_a_split_shard_and_a_killed_writer(lab):
 
 
 def assert_children_follow_their_parent(lab: Lab, parent: str) -> None:
-    """No record of a child is landed before the last one of the shard that was split."""
+    """Check that a child's records are landed only after the last one of the split shard."""
     files = landing.landed_files(lab.endpoints, landing.landing_path(lab.base))
     landed = pd.concat(
         pq.read_table(io.BytesIO(store.read(lab.endpoints, key))).to_pandas().assign(file=number)
@@ -121,7 +121,7 @@ def assert_children_follow_their_parent(lab: Lab, parent: str) -> None:
 
 
 def assert_each_commit_has_its_sequence_numbers(lab: Lab, writer) -> None:
-    """The tables' content is known to the sequence number, by way of checkpoint and footer."""
+    """Check that checkpoint and footers give the exact sequence numbers of the tables' content."""
     path = checkpoint_path(lab.base, "cow")
     at = landing.committed_position(lab.endpoints, path, landing.landing_path(lab.base))
     frame = lab.ledger().frame()
@@ -131,7 +131,7 @@ def assert_each_commit_has_its_sequence_numbers(lab: Lab, writer) -> None:
 
 
 def assert_no_key_is_written_down(lab: Lab, writer) -> None:
-    """Neither in the writer's log nor in its files, the checkpoints and the landed files."""
+    """Check that the secret is in no log or file of the writer, checkpoint or landed file."""
     secret = lab.endpoints.s3_secret_key.encode()
     written = [supervisor.log_path(writer.name), *writer.folder.iterdir()]
     assert not any(secret in path.read_bytes() for path in written)
@@ -141,6 +141,6 @@ def assert_no_key_is_written_down(lab: Lab, writer) -> None:
 
 
 def assert_a_second_application_reads_the_same(lab: Lab, records: int) -> None:
-    """Another reader of the stream has its own position, and gets all records."""
+    """Check that another reader of the stream has its own position and gets all records."""
     other = landing.Landing(lab.endpoints, lab.topic("orders"), lab.path("other/landing"))
     assert other.land_all() == records

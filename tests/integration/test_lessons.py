@@ -1,7 +1,7 @@
-"""A lesson on external servers, beside another lesson, resumed and started again.
+"""A lesson on external servers, with another lesson running, resumed and started again.
 
-`lesson_elsewhere.py` is the lesson, in a LAB_HOME of its own without running services. This test
-run's lab plays the external servers.
+`lesson_elsewhere.py` is the lesson, in its own LAB_HOME without running services. This test run's
+lab provides the external servers.
 """
 
 import json
@@ -33,11 +33,11 @@ class Run:
     """Observations while the lesson ran.
 
     Args:
-        written: what the lesson's session read after its writes.
+        written: the data that the lesson's session read after its writes.
         resumed: the same after `Lab.resume`, when another lesson had been started.
         restarted: the same after a second `Lab.start`.
         in_store: whether the servers themselves hold the table, its name and the topic.
-        processes: how many programs run for the lesson's own LAB_HOME.
+        processes: number of programs that run for the lesson's own LAB_HOME.
         neighbour: number of objects, messages and files of the other lesson at the end.
     """
 
@@ -51,7 +51,7 @@ class Run:
 
 @pytest.fixture(scope="module")
 def run(services, tmp_path_factory) -> Run:
-    """The lesson, run to its end, with another lesson started meanwhile."""
+    """The lesson, run to completion; meanwhile another lesson is started."""
     lab_services.up(["metastore"], progress=lambda line: None)
     metastore = lab_services.service("metastore").address()
     home = tmp_path_factory.mktemp("elsewhere") / "a lab"

@@ -1,4 +1,4 @@
-"""Live load: the ledger and the topic agree to the message, whatever happens to either side."""
+"""Live load: ledger and topic agree on every message, even if load or broker fails."""
 
 import subprocess
 import sys
@@ -29,7 +29,7 @@ pytestmark = pytest.mark.services
 
 @pytest.fixture
 def place(services, tmp_path, request):
-    """A load's target: the broker, a topic of the test's own, an empty ledger."""
+    """A load's target: the broker, a new topic, an empty ledger."""
     topic = f"test.{request.node.name}".replace("[", ".").rstrip("]")
     yield {
         "bootstrap": services.kafka_bootstrap,
@@ -41,7 +41,7 @@ def place(services, tmp_path, request):
 
 @pytest.fixture
 def short_timeout(monkeypatch):
-    """A send is given up after 3 s."""
+    """Set the send timeout to 3 s."""
     monkeypatch.setenv("LAB_SEND_TIMEOUT_SECONDS", "3")
     settings.cache_clear()
     yield 3
@@ -58,7 +58,7 @@ def settle(place):
 
 
 def settle_all(place) -> int:
-    """Settle until no send can still come; how many unknown sends the topic decided."""
+    """Settle until no send is pending; return how many unknown sends the topic decided."""
     decided = []
 
     def all_of_them() -> bool:
@@ -75,7 +75,7 @@ def messages_in(place):
 
 
 def wait_for_acks(load, more):
-    """Wait until the broker has acknowledged this many more."""
+    """Wait until the broker has acknowledged `more` more sends."""
     enough = load.acked + more
     wait_until(lambda: load.acked >= enough)
 

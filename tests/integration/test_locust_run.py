@@ -1,6 +1,6 @@
-"""Users of Locust run inside this process for as long as they should, and their reports are kept.
+"""Locust users run in this process for the requested time, and their reports are kept.
 
-The runs happen inside a running asyncio loop, as a notebook's cells do.
+The runs happen inside a running asyncio loop, like a notebook's cells.
 """
 
 import asyncio
@@ -19,7 +19,7 @@ from lab_env.shop.locust_run import LocustRun, gevent, locust
 
 
 class Clock(locust.User):
-    """Reports twenty requests per second, of which every tenth fails."""
+    """A user that reports twenty requests per second, every tenth of which fails."""
 
     wait_time = locust.constant_throughput(20)
     count = 0
@@ -38,7 +38,7 @@ class Clock(locust.User):
 
 
 class Steps(locust.LoadTestShape):
-    """Two users, then six, then the end."""
+    """A load shape: two users, then six, then the end."""
 
     def tick(self):
         second = self.get_run_time()

@@ -1,4 +1,4 @@
-"""A person's commands in a clone: `make site`, `make clean`, and `lab reset` on a lesson's copy.
+"""A user's commands in a clone: `make site`, `make clean`, and `lab reset` on a lesson's copy.
 
 The clone has the code of this repository, a course of two tiny lessons, and a ready `.venv`: its
 Python finds this repository's packages and the clone's own `lab_env`.
@@ -59,7 +59,7 @@ class Clone:
         (venv / "complete").write_text(bootstrap["_expected_stamp"]())
 
     def make(self, target: str, **variables: str) -> subprocess.CompletedProcess:
-        """Run `make` as somebody does who has set no variable of the lab but the cache."""
+        """Run `make` for a user whose only lab variable is the cache."""
         cache = {name: value for name, value in os.environ.items() if name == "LAB_CACHE"}
         unset = ("LAB_", "MAKE", "MFLAGS")
         environment = {k: v for k, v in os.environ.items() if not k.startswith(unset)}
@@ -128,7 +128,7 @@ def test_make_clean_ends_the_lab_and_removes_all_but_the_cache(tmp_path):
 
 @pytest.fixture
 def worked_on(clone, services) -> Path:
-    """A learner's copy of lesson 01 with an answer in it, and a ledger of an earlier run."""
+    """Path of a learner's copy of lesson 01 with an answer; an earlier run's ledger exists."""
     lessons = clone.tree.learner
     lessons.mkdir(exist_ok=True)
     nbformat.write(new_notebook(cells=[new_code_cell("answer = ...")]), lessons / "01_one.ipynb")
@@ -139,10 +139,10 @@ def worked_on(clone, services) -> Path:
 
 
 def reset(clone: Clone, *options: str, answer: str | None) -> tuple[int, str]:
-    """Run `lab reset 01` on this run's lab: exit status and output.
+    """Run `lab reset 01` on this run's lab; return exit status and output.
 
     Args:
-        answer: what is typed at the terminal; None without a terminal.
+        answer: text typed at the terminal; None without a terminal.
     """
     keyboard, terminal = pty.openpty()
     if answer:

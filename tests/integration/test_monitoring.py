@@ -1,8 +1,8 @@
-"""Prometheus and the exporter: a pipeline that stands still is noticed, whatever else has died.
+"""Prometheus and the exporter: a stalled pipeline is noticed, even if other parts have failed.
 
 The pipeline's checkpoint and table are made-up files in the real store, its messages are in the
-real broker: so a test knows every number, and needs no Spark. One lab for the module; the tests
-follow one another.
+real broker: so a test knows every number, and needs no Spark. All tests use the same lab, and
+depend on their order.
 """
 
 import json
@@ -51,7 +51,7 @@ hoodie.table.version=9
 
 
 class Pipeline:
-    """A query's traces: its topic, its checkpoint, its table."""
+    """The data of a made-up query: its topic, its checkpoint, its table."""
 
     def __init__(self, lab: Lab):
         self.lab = lab
@@ -66,7 +66,7 @@ class Pipeline:
         )
 
     def commit(self, offsets: dict[int, int]) -> None:
-        """Commit a batch that ends at these offsets, as Spark's checkpoint has it."""
+        """Commit a batch that ends at these offsets, in the format of Spark's checkpoint."""
         self.batch += 1
         named = json.dumps({self.topic: {str(number): n for number, n in offsets.items()}})
         if self.batch == 0:
@@ -76,7 +76,7 @@ class Pipeline:
         self.put(f"{self.checkpoint}/commits/{self.batch}", "v1\n{}")
 
     def write(self, requested: float, completed: float | None) -> None:
-        """Write a log file, in an instant that is complete or still pending."""
+        """Write a log file in an instant, which is pending if `completed` is None."""
         timeline, begin = f"{self.table}/.hoodie/timeline", from_seconds(requested)
         self.put(f"{self.table}/.hoodie/hoodie.properties", TABLE)
         self.put(f"{timeline}/{begin}.deltacommit.requested", "")
@@ -86,7 +86,11 @@ class Pipeline:
             self.put(f"{timeline}/{begin}_{from_seconds(completed)}.deltacommit", "")
 
     def measured(self) -> dict[str, float]:
-        """The exporter's metrics now: without their prefix, with the label that varies."""
+        """Return the exporter's current metrics.
+
+        Returns:
+            Values by name, which has no prefix and ends with the label that varies.
+        """
         table = self.lab.pipeline_metrics()
         own = table[table.get("namespace", "") == self.lab.namespace]
         varying = own[[c for c in ("part", "partition", "recorded_in") if c in own]]
@@ -96,7 +100,7 @@ class Pipeline:
 
 @pytest.fixture(scope="module")
 def pipeline(services):
-    """A watched pipeline that has read four of eight messages, beside a running Prometheus."""
+    """A watched pipeline that has read four of eight messages, with Prometheus running."""
     lab_services.up(["prometheus"], progress=lambda line: None)
     reset_lesson(LESSON)
     lab = Lab(LESSON, services, ("prometheus",))
@@ -112,7 +116,7 @@ def pipeline(services):
 
 
 def send(pipeline: Pipeline, counts: dict[int, int]) -> None:
-    """Send so many messages to each partition."""
+    """Send this number of messages to each topic partition."""
     producer = Producer({"bootstrap.servers": pipeline.lab.endpoints.kafka_bootstrap})
     for number, count in counts.items():
         for _ in range(count):

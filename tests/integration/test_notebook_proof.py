@@ -1,4 +1,4 @@
-"""Pytest's verdict on a notebook that it ran: exercises, proofs, JVM and time are judged, too."""
+"""Pytest's verdict on a notebook that it ran, which covers exercises, proofs, JVM and time, too."""
 
 import os
 import re
@@ -49,7 +49,7 @@ def test_a_strict_budget_fails_the_run_and_says_why(
 
 
 def run_notebook(folder, name, *cells, kind="notebooks") -> subprocess.CompletedProcess:
-    """pytest over a notebook with these cells, a learner's or of kind `solutions`."""
+    """Run pytest on a notebook with these cells, a learner's or of kind `solutions`."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in cells])
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "P", "language": "python"}
     path = folder / kind / name

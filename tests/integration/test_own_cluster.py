@@ -1,8 +1,8 @@
-"""The pipeline on a cluster, brokers and a store that are not the lab's, over a network.
+"""The pipeline with an external cluster, broker and store, over a network.
 
 The driver is in one network, master and workers in another, which cannot read the lab's jars. MinIO
-is another lab's, and the broker wants a password; the learner's lab starts nothing. An executor
-dies while it has a task.
+belongs to another lab, and the broker requires a password; the learner's lab starts nothing. An
+executor is killed while it has a task.
 """
 
 import json
@@ -25,7 +25,7 @@ LAB = [sys.executable, "-I", "-m", "lab_env.cli"]
 
 @pytest.fixture
 def networks():
-    """The driver's network, and the one of the workers."""
+    """The driver's network, and that of the workers."""
     with two_networks(hidden=[jar_folder("spark")]) as both:
         yield both
 
@@ -89,13 +89,13 @@ def test_a_writer_on_a_cluster_elsewhere_outlives_an_executor_and_touches_only_i
 
 
 def files_with(text: str, folder: Path) -> list[Path]:
-    """The files below a folder that have a text in them."""
+    """Return the files below a folder that contain a text."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return [path for path in files if text.encode() in path.read_bytes()]
 
 
 def conf_folder(parent: Path, workers: Instance) -> Path:
-    """The folder of Spark's configuration that the cluster's owner gives to its users."""
+    """Return the folder with the Spark configuration for the users of the cluster."""
     folder = parent / "conf of the cluster"
     folder.mkdir(mode=0o700)
     text = (workers.home / "cluster" / "cluster.properties").read_text()
@@ -104,7 +104,7 @@ def conf_folder(parent: Path, workers: Instance) -> Path:
 
 
 def run_writer(learner: Instance, network, report: Path) -> dict:
-    """Run the learner's writer in its network; what it found."""
+    """Run the learner's writer in its network; return its findings."""
     program = Path(__file__).with_name("cluster_writer.py")
     try:
         done = subprocess.run(

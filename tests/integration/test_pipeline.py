@@ -1,4 +1,4 @@
-"""The pipeline survives kills and hangs, and every message ends in exactly one place."""
+"""The pipeline survives kills and hangs, and every message ends up in exactly one place."""
 
 import io
 import json
@@ -58,7 +58,7 @@ def spark(services):
 
 @pytest.fixture
 def lab(services, request):
-    """A space of its own for one test, cleared afterwards."""
+    """A lab with a separate namespace for one test, cleared afterwards."""
     namespace = "t-" + request.node.name.replace("_", "-")[5:30].strip("-")
     handle = Lab(namespace, services)
     ensure_topic(services.kafka_bootstrap, handle.topic("orders"))
@@ -68,7 +68,7 @@ def lab(services, request):
 
 
 def assert_reconciles(lab: Lab, spark) -> None:
-    """Every sink holds what the ledger says, and every event is accounted for."""
+    """Check that every sink matches the ledger and every event is accounted for."""
     ledger = lab.ledger()
     json_rows = spark.read.schema(EVENT_DDL).json(lab.path(FOLDERS["json"]))
     verdict = ledger.reconcile_log(json_rows, "json")
@@ -85,7 +85,7 @@ def assert_reconciles(lab: Lab, spark) -> None:
 
 
 def leave_as_if_killed_while_it_was_made(lab: Lab, table: str) -> None:
-    """The folders that Hudi makes before it writes a new table's properties."""
+    """Create the folders that Hudi makes before it writes a new table's properties."""
     for folder in ("", "timeline/", "timeline/history/"):
         key = f"{store.key_of(table)}/.hoodie/{folder}"
         store.client(lab.endpoints).put_object(Bucket=lab.endpoints.bucket, Key=key)
@@ -141,7 +141,7 @@ def test_a_pipeline_outlives_its_jvm_and_its_store_and_goes_with_a_reset(service
 
 
 def assert_minutes_equal_a_batch(lab: Lab, spark) -> None:
-    """The state of the aggregation and its table have outlived the kill together."""
+    """Check that the aggregation's state and its table have survived the kill consistently."""
     events = spark.read.schema(EVENT_DDL).json(lab.path(FOLDERS["json"]))
     twin = minutes_in_a_batch(events)
     table = spark.read.format("hudi").load(lab.path(FOLDERS["minutes"])).select(twin.columns)
@@ -150,7 +150,7 @@ def assert_minutes_equal_a_batch(lab: Lab, spark) -> None:
 
 
 def assert_reset_leaves_others_alone(services, lab: Lab, spark) -> None:
-    """Reset a lab with its tables, checkpoints and a running writer, beside another lesson."""
+    """Check that resetting a lab with tables and a running writer leaves another lesson alone."""
     other = Lab("97", services)
     reset_lesson("97")
     other.replay(n=500)
@@ -205,17 +205,17 @@ def test_a_backfill_beside_the_stream_loses_nothing_and_makes_the_stream_lose_no
 
 
 def overlapping(batches: pd.DataFrame, writes: list[tuple[float, float]]) -> int:
-    """Number of a stream's batches under way during one of the writes, in s since 1970."""
+    """Return the number of a stream's batches during one of the writes (seconds since 1970)."""
     began = pd.to_datetime(batches["started"], utc=True).map(pd.Timestamp.timestamp)
     spans = list(zip(began, began + batches["seconds"], strict=True))
     return sum(any(a < end and begin < b for a, b in writes) for begin, end in spans)
 
 
 def upsert_again_and_again(rows: DataFrame, table: str, shared: dict[str, str]) -> None:
-    """Upsert as a backfill does: one that loses fails loudly, and is repeated.
+    """Upsert as a backfill does: a failed write raises an error and is repeated.
 
-    Beside a stream that never pauses it may lose more often than Hudi itself tries. It may also
-    fail because it looks for the heartbeat of a write that ends in that moment (1.1.1).
+    Against a stream that never pauses it may lose more often than Hudi itself retries. It may also
+    fail because it looks for the heartbeat of a write that is just ending (Hudi 1.1.1).
     """
     for attempt in range(10):
         try:
@@ -250,7 +250,7 @@ def test_malformed_events_are_dead_letters_and_a_writer_that_hangs_is_ended(lab)
 
 
 def assert_dead_letters(lab: Lab, sent: dict[tuple[int, int], tuple[str, bytes]]) -> None:
-    """Each malformed event lies there once, raw, with its reason."""
+    """Check that each malformed event is a dead letter exactly once, raw, with its reason."""
     files = lab.files(lab.path(FOLDERS["dead"]))
     tables = [
         pq.read_table(io.BytesIO(store.read(lab.endpoints, file.key)))
@@ -291,7 +291,12 @@ def test_a_stream_reads_neither_aborted_messages_nor_erases_too_early_nor_anothe
 
 
 def send(lab: Lab, op: str, orders: range, transaction: str = "", partition: int = -1) -> None:
-    """Send an event for each order; in a transaction, if it is to be committed or aborted."""
+    """Send an event for each order.
+
+    Args:
+        transaction: `committed` or `aborted`; empty sends without a transaction.
+        partition: topic partition; by default chosen by key.
+    """
     named = {"transactional.id": lab.topic(transaction)} if transaction else {}
     options = {"bootstrap.servers": lab.endpoints.kafka_bootstrap, **named}
     producer = Producer(options | {"partitioner": "murmur2_random"})
@@ -335,7 +340,7 @@ def test_the_guards_of_lab_and_project_find_a_batch_that_hudi_has_archived(
 
 
 def send_malformed(lab: Lab, count: int) -> dict[tuple[int, int], tuple[str, bytes]]:
-    """Send malformed events among good ones; the partition and offset of each malformed one."""
+    """Send malformed events among good ones; return each malformed one by partition and offset."""
     rng, sent = Random(11), {}
     producer = Producer({"bootstrap.servers": lab.endpoints.kafka_bootstrap})
 
@@ -371,7 +376,7 @@ def send_malformed(lab: Lab, count: int) -> dict[tuple[int, int], tuple[str, byt
 
 
 def stream_into_a_table(lab: Lab, spark) -> None:
-    """A topic's events in a Hudi table, with a checkpoint, as a lesson leaves them."""
+    """Stream a topic's events into a Hudi table with a checkpoint, as a lesson does."""
     records = parsing.read_topic(spark, lab.endpoints.kafka_bootstrap, lab.topic("orders"))
     rows = parsing.with_deletes(parsing.valid_events(parsing.parse(records)))
     query = (

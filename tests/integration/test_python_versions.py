@@ -1,4 +1,4 @@
-"""Every Python and machine of docs/platforms.md can have every locked package, as a wheel."""
+"""Every Python and machine in docs/platforms.md can install every locked package as a wheel."""
 
 import os
 import re
@@ -32,7 +32,7 @@ CASES = [
 
 
 def resolve(machine: str, version: str, packages: str, tmp_path) -> subprocess.CompletedProcess:
-    """The packages that uv would install on a machine, on macOS the oldest one, wheels only."""
+    """Resolve the packages for a machine with uv: wheels only, on macOS for the oldest version."""
     listed = tmp_path / "packages.txt"
     listed.write_text(packages)
     environment = os.environ | bootstrap._uv_settings() | {"UV_CACHE_DIR": str(cache() / "uv")}
@@ -47,7 +47,7 @@ def resolve(machine: str, version: str, packages: str, tmp_path) -> subprocess.C
 
 
 def locked() -> str:
-    """The lock without what has no wheel anywhere."""
+    """Return the lock without the package that has no wheel anywhere."""
     entries = re.split(r"\n(?=\S)", (REPOSITORY / "requirements.lock").read_text())
     found = [entry for entry in entries if not entry.startswith(f"{bootstrap.BUILT_FROM_SOURCE}==")]
     assert len(found) == len(entries) - 1
@@ -55,7 +55,7 @@ def locked() -> str:
 
 
 def pins(*without: str) -> str:
-    """The programs that come as wheels: uv, a Java or two, Go, reveal.js."""
+    """Return the pins of programs that come as wheels: uv, one or two Javas, Go, reveal.js."""
     found = versions()["wheels"].items()
     return "".join(
         bootstrap.requirement(pin.get("package", name), pin)

@@ -1,4 +1,4 @@
-"""The services start, stay up, lose nothing and leave nothing, whatever happens to them."""
+"""The services start, keep running, lose no data and leave nothing behind, even after crashes."""
 
 import json
 import os
@@ -59,7 +59,7 @@ def lab(tmp_path_factory):
 
 @pytest.fixture
 def running(lab):
-    """The running lab, up again if the test before took it down."""
+    """The running lab, started again if the previous test stopped it."""
     if len(lab.processes()) != 3:
         lab.up()
     return lab
@@ -67,7 +67,7 @@ def running(lab):
 
 @pytest.fixture
 def stopped(lab):
-    """The lab, down if the test before left it up."""
+    """The lab, stopped if the previous test left it running."""
     if lab.processes():
         lab.down()
     return lab
@@ -186,7 +186,7 @@ def test_the_stores_keys_are_in_private_files_only_and_in_no_log(running):
 
 
 def test_a_lab_of_an_earlier_version_gets_an_access_key_of_its_own(stopped):
-    """MinIO takes a write with a forged signature from whoever knows the key (CVE-2026-40344)."""
+    """MinIO accepts a write with a forged signature if the access key is known (CVE-2026-40344)."""
     file = stopped.home / "secrets.json"
     kept = json.loads(file.read_text())
     write_private(file, json.dumps(kept | {"s3_access_key": PUBLIC_KEY}))
@@ -205,7 +205,7 @@ def test_a_lab_of_an_earlier_version_gets_an_access_key_of_its_own(stopped):
 
 
 def forged_put(address: str, access_key: str) -> int:
-    """Upload an archive to unpack with a signature of zeros; the status of the answer."""
+    """Upload an archive to be unpacked, with a signature of zeros; return the HTTP status."""
     signed = f"Credential={access_key}/20260101/us-east-1/s3/aws4_request, SignedHeaders=host"
     connection = HTTPConnection(address, timeout=20)
     headers = {
@@ -304,7 +304,7 @@ def test_an_external_store_that_is_not_there_is_named(tmp_path):
 
 @pytest.fixture
 def dummy(tmp_path, monkeypatch) -> Dummy:
-    """A service registered by one line, in a lab of its own whose only default service it is."""
+    """A service registered by one line, in a separate lab as its only default service."""
     for name, value in lab_environment(tmp_path / "dummy lab").items():
         monkeypatch.setenv(name, value)
     settings.cache_clear()
@@ -319,7 +319,7 @@ def dummy(tmp_path, monkeypatch) -> Dummy:
 def test_a_server_that_lives_a_moment_and_dies_again_is_given_up_and_starts_elsewhere(
     dummy, monkeypatch
 ):
-    """As one whose port was taken between its choice and its start: `up` chooses another one."""
+    """Like a port that is taken between its choice and its start: `up` chooses another one."""
     dying = Program(name="dummy", argv=["/bin/sh", "-c", "sleep 1.5; exit 1"])
     with monkeypatch.context() as patch:
         patch.setattr(dummy, "program", lambda ports: dying)
@@ -366,14 +366,14 @@ ODD = """a, b = "c"; 'd' %e% #f $HOME \\ {1..2}"""
 
 
 def wait_for_state(name: str, state: str) -> supervisor.ProgramStatus:
-    """Wait until a program of this run's lab is in a state."""
+    """Wait until a program of this run's lab is in a state; return its status."""
     wait_until(lambda: supervisor.status_of(name).state == state, 20)
     return supervisor.status_of(name)
 
 
 @pytest.fixture
 def program(services):
-    """Starts a Python program under supervision, and removes it."""
+    """A function that starts a supervised Python program, which is removed at the end."""
 
     def start(script: str, **more) -> None:
         argv = [sys.executable, "-u", "-c", script, ODD]
@@ -458,7 +458,7 @@ def test_another_user_has_a_lab_of_its_own():
 
 
 def reachable_python(folder: Path, become: list[str]) -> str:
-    """An environment like this one on a Python that the other user may run."""
+    """Create an environment like this one with a Python that the other user may run."""
     name = "python{}.{}".format(*sys.version_info)
     for base in (Path(sys.base_prefix) / "bin" / name, Path("/usr/bin") / name):
         if subprocess.run([*become, base, "-c", ""], capture_output=True, cwd="/").returncode == 0:
@@ -470,14 +470,14 @@ def reachable_python(folder: Path, become: list[str]) -> str:
 
 
 def reachable_cache(folder: Path) -> None:
-    """The cache's Java, jars and MinIO where the other user may read them."""
+    """Copy the cache's Java, jars and MinIO to where the other user may read them."""
     for entry in cache().iterdir():
         if entry.name.startswith(("jars", "java", "minio")):
             shutil.copytree(entry, folder / entry.name, copy_function=link_or_copy)
 
 
 def link_or_copy(source: str, target: str) -> None:
-    """One file under a second name; a copy where the disk is another one."""
+    """Hard-link a file, or copy it to another file system."""
     try:
         os.link(source, target)
     except OSError:

@@ -1,4 +1,4 @@
-"""A lesson's SparkSession: soon there, plain, and silent about passwords."""
+"""A lesson's SparkSession: it starts quickly, is plain Spark, and reveals no passwords."""
 
 import os
 import subprocess

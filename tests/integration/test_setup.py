@@ -1,7 +1,7 @@
 """Set-up on a bare machine: Python, make and the registries; no Java, no Go, an empty cache.
 
-The clone lies in a path with a space. The whole cold run is done once, killed half-way and resumed;
-what follows in this module uses its result, the tour too.
+The clone is in a path with a space. The whole cold run is done once, killed half-way and resumed;
+the other tests of this module, including the tour, use its result.
 """
 
 import json
@@ -92,7 +92,7 @@ class Machine:
         self.environment |= {"PATH": str(tools), "LAB_CACHE": str(self.cache)}
 
     def clone(self, name: str) -> Path:
-        """A copy of the files that git knows, or would add."""
+        """Copy the files that git tracks or would add; return the folder."""
         listing = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
         files = subprocess.run(listing, cwd=REPOSITORY, capture_output=True, text=True, check=True)
         for file in files.stdout.splitlines():
@@ -102,7 +102,7 @@ class Machine:
         return self.folder / name
 
     def begin_setup(self, clone: Path) -> subprocess.Popen:
-        """`make setup`, in a session of its own."""
+        """Start `make setup` in a new session."""
         return subprocess.Popen(
             ["make", "setup"],
             cwd=clone,
@@ -114,7 +114,7 @@ class Machine:
         )
 
     def setup(self, clone: Path, before: tuple[str, ...] = (), **more) -> tuple[int, str]:
-        """`make setup` to its end: exit status and output."""
+        """Run `make setup` to completion; return exit status and output."""
         done = subprocess.run(
             [*before, "make", "setup"],
             cwd=clone,
@@ -137,7 +137,7 @@ def machine(tmp_path_factory) -> Machine:
 def clone(machine) -> Path:
     """A clone that is set up: the run was killed while it fetched jars, and resumed.
 
-    It gets the MinIO that this machine's own set-up has built with the same Go, flags and sources:
+    It uses the MinIO that this machine's own set-up has built with the same Go, flags and sources:
     that build is two thirds of a cold set-up. If there is none, the bare machine builds it.
     Everything else is fetched and checked, and this MinIO is run.
     """
@@ -229,7 +229,7 @@ def test_a_second_clone_shares_the_cache_and_makes_a_venv_anew_whose_python_is_g
 
 @pytest.fixture
 def offline():
-    """For tests without a network."""
+    """Skip or fail a test where this machine cannot cut the network."""
     if not can_cut:
         not_here("this machine allows no network namespace")
 
@@ -255,7 +255,7 @@ sys.exit(tour.returncode or doctor.returncode)
 
 @pytest.fixture(scope="module")
 def tour(machine, clone, tmp_path_factory):
-    """The folder of a fresh clone's tour; the network is cut if this machine allows it."""
+    """Folder of a fresh clone's tour; the network is cut if this machine allows it."""
     home = tmp_path_factory.mktemp("tour") / "a lab"
     python, lab = clone / ".venv" / "bin" / "python", clone / ".venv" / "bin" / "lab"
     modules = [Path(__file__).parent, Path(__file__).parents[1]]

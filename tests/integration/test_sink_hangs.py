@@ -1,4 +1,4 @@
-"""Hudi's native sink with asynchronous compaction hangs where lesson 17 says that it does.
+"""Hudi's native sink with asynchronous compaction hangs where lesson 17 says so.
 
 If this fails with a newer Hudi, the box in lesson 17, the watchdog of the pipeline's writer and the
 limit to a JVM's exit (`pipeline.session`) may no longer be needed.
@@ -57,7 +57,10 @@ print("active" if query.isActive else "ended", flush=True)
 
 
 def gone_without_children(java: psutil.Process) -> bool:
-    """The exit's limit lives in the JVM: a kernel that ends would end any process beside it."""
+    """Kill the JVM's children; return True if the JVM has ended.
+
+    The exit limit must work inside the JVM: a kernel that ends would also end a separate process.
+    """
     try:
         for child in java.children():
             child.kill()

@@ -1,4 +1,4 @@
-"""The site has the pages that it should, as they were executed, and every link in it arrives."""
+"""The site has the expected pages with their outputs as executed, and no dead link."""
 
 import os
 import re
@@ -20,7 +20,7 @@ from lab_env.platform.errors import LabError
 
 
 class Page(HTMLParser):
-    """The links, the parts that a browser loads, and the anchors of a page."""
+    """A page's links, the files that a browser loads for it, and its anchors."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -41,7 +41,7 @@ def pages_of(site: Path) -> dict[Path, Page]:
 
 
 def dead_links(site: Path) -> list[str]:
-    """Links and parts of every page that lead to no file or no anchor of the site."""
+    """Return the links and loaded files of all pages that lead to no file or anchor of the site."""
     pages = pages_of(site)
     dead = []
     for path, page in pages.items():
@@ -218,7 +218,7 @@ def test_what_nbmake_executes_is_handed_over_with_its_outputs(tmp_path):
 
 def test_every_link_of_the_courses_own_pages_arrives(tmp_path):
     class AsCommitted(Tree):
-        """The course, its notebooks standing in for their executed selves."""
+        """The course, with its notebooks used in place of their executed copies."""
 
         executed = property(lambda self: self.root)
         site = property(lambda self: tmp_path / "site")

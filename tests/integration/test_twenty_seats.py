@@ -1,7 +1,7 @@
-"""A room with twenty seats: a real kernel, a process that is killed, and eighteen seat clients.
+"""A lab room with twenty seats: a kernel, a process that is killed, and eighteen seat clients.
 
-It needs no service, and the internet neither. The room is killed at the end: a lesson's
-check must not notice.
+It needs neither services nor the internet. At the end the room is killed, which must not affect a
+lesson's check.
 """
 
 import re
@@ -57,7 +57,7 @@ class Kernel:
         self.manager, self.client = start_new_kernel(env=environment)
 
     def run(self, code: str) -> str:
-        """A cell's output."""
+        """Run a cell; return its output."""
         said = []
 
         def keep(message: dict) -> None:
@@ -68,19 +68,19 @@ class Kernel:
         return "".join(said)
 
     def stop(self) -> None:
-        """End it."""
+        """Stop the kernel."""
         self.client.stop_channels()
         self.manager.shutdown_kernel(now=True)
 
 
 class Page:
-    """The instructor's page, asked for as a browser does."""
+    """The instructor's page, requested as by a browser."""
 
     def __init__(self, url: str):
         self.url = url
 
     def rows(self) -> dict[str, list[str]]:
-        """The cells of each seat's row, by the seat's label."""
+        """Return the cells of each seat's row, by the seat's label."""
         with DIRECT.open(self.url, timeout=5) as answer:
             html = answer.read().decode()
         rows = re.findall(r"<tr class=.*?</tr>", html, re.DOTALL)
@@ -89,13 +89,13 @@ class Page:
         return {row[0]: row[1:] for row in texts}
 
     def silent(self) -> set[str]:
-        """The labels of the silent seats."""
+        """Return the labels of the silent seats."""
         return {label for label, row in self.rows().items() if row[-1].startswith("silent")}
 
 
 @pytest.fixture
 def ended():
-    """A list of functions that end what a test has started."""
+    """A list of functions that stop whatever a test has started."""
     endings = []
     yield endings
     for end in reversed(endings):

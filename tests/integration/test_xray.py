@@ -1,6 +1,6 @@
-"""The X-ray of tables that Hudi wrote agrees with Hudi's own procedures and reader.
+"""The X-ray of tables written by Hudi agrees with Hudi's own procedures and reader.
 
-Its player is held to the listings that were taken on the way, in Chromium.
+Its player is compared, in Chromium, with the listings taken after each step.
 """
 
 import re
@@ -34,7 +34,7 @@ def lab(services):
 
 
 def write(lab: Lab, path: str, rows, table_type: str, **options: str | None) -> None:
-    """One batch write of a table without a metadata table; `__` in an option's name is a dot."""
+    """Write one batch to a table without a metadata table; `__` in an option's name is a dot."""
     chosen = (
         KEYS
         | METADATA
@@ -52,30 +52,30 @@ def write(lab: Lab, path: str, rows, table_type: str, **options: str | None) -> 
 
 
 def one(order: str, order_ts: int, day: str = "d1", status: str = "paid") -> str:
-    """A single order."""
+    """Return SQL for a single order."""
     return ROWS.format(f"('{order}','{status}',{order_ts}L,'{day}')")
 
 
 def named(lab: Lab, path: str) -> str:
-    """The table's name in Spark's catalogue, which some procedures ask for."""
+    """Register a table in Spark's catalogue, as some procedures require; return its name."""
     name = path.rsplit("/", 1)[1].replace("-", "_")
     lab.spark.sql(f"CREATE TABLE IF NOT EXISTS {name} USING hudi LOCATION '{path}'")
     return name
 
 
 def call(lab: Lab, procedure: str, table: str, arguments: str = "") -> list:
-    """The rows of one of Hudi's procedures."""
+    """Return the rows of one of Hudi's procedures."""
     return lab.spark.sql(f"CALL {procedure}(table=>'{table}'{arguments})").collect()
 
 
 def files_read(lab: Lab, path: str) -> set[str]:
-    """The base files that Hudi's own reader opens for the newest state."""
+    """Return the base files that Hudi's own reader opens for the newest state."""
     table = lab.spark.read.format("hudi").load(path)
     return {row[0] for row in table.select("_hoodie_file_name").distinct().collect()}
 
 
 def assert_commits_as_hudi_tells(lab: Lab, path: str):
-    """Times, bytes and records of each completed write, and of each of its files."""
+    """Compare each completed write and its files with Hudi: times, bytes and records."""
     picture, table = lab.xray(path), named(lab, path)
     rows = call(lab, "show_commits", table, ", limit=>100")
     assert {row.commit_time for row in rows} == {
@@ -107,7 +107,7 @@ def assert_commits_as_hudi_tells(lab: Lab, path: str):
 
 
 def assert_slices_as_hudi_tells(lab: Lab, path: str, depth: int = 1):
-    """All file slices and the current ones: their base files, sizes and logs."""
+    """Compare all file slices and the current ones with Hudi's: base files, sizes and logs."""
     picture, table = lab.xray(path), named(lab, path)
 
     def mine(slices):
@@ -135,7 +135,7 @@ def assert_slices_as_hudi_tells(lab: Lab, path: str, depth: int = 1):
 
 
 def assert_past_ends_with_what_is_stored(picture):
-    """The newest step of the player, which it has put together from the timeline alone."""
+    """Check that the player's newest step, built from the timeline alone, has the stored files."""
     past = picture.play().past
     last = past.moments[-1].table.files
     assert last == tuple(file for file in picture.files if file.committed)
@@ -382,7 +382,7 @@ def test_nested_partitions_and_an_empty_table(lab):
 
 
 def a_life(lab: Lab, path: str, table_type: str) -> dict[str, Callable[[], object]]:
-    """A table's life, one action each."""
+    """Return the actions of a table's life, by name and in order."""
 
     def update(order_ts: int):
         return lambda: write(lab, path, one("A", order_ts), table_type)
@@ -407,14 +407,18 @@ def a_life(lab: Lab, path: str, table_type: str) -> dict[str, Callable[[], objec
 
 
 def listed(lab: Lab, path: str) -> dict[str, int]:
-    """Bytes of each data file in the object store, by its name."""
+    """Return the bytes of each data file in the object store, by name."""
     files = {file.key.rpartition("/")[2]: file.size for file in lab.files(path)
              if "/.hoodie/" not in file.key}  # fmt: skip
     return {name: size for name, size in files.items() if parse_data_name(name)}
 
 
 def drawn(player) -> tuple[dict[str, int], set[str]]:
-    """Bytes of each stored file in a player's visible step, and the names that a query reads."""
+    """Return a player's visible step.
+
+    Returns:
+        Bytes of each stored file by name, and the names of the files that a query reads.
+    """
     boxes = player.locator(".step:not([hidden]) .file[title]")
     assert all(box.is_visible() for box in boxes.all())
     found = boxes.evaluate_all("all => all.map(box => [box.className, box.title])")

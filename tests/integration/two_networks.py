@@ -1,4 +1,4 @@
-"""Two networks on this machine that see each other by one address each, and nothing else."""
+"""Two networks on this machine that reach each other at one address each, and nothing else."""
 
 import os
 import subprocess
@@ -23,24 +23,24 @@ class Network:
 
     Args:
         pid: of the process that holds it.
-        address: by which the other one reaches it.
+        address: its address for the other network.
     """
 
     pid: int
     address: str
 
     def command(self, *argv: str) -> list[str]:
-        """The command that runs in it."""
+        """Return a command line that runs in this network."""
         return ["nsenter", "-t", str(self.pid), "-n", "-m", *argv]
 
     def reaches(self, port: int) -> bool:
-        """True if a program listens on a port of its address."""
+        """Return True if a program listens on a port of this address."""
         connect = f"</dev/tcp/{self.address}/{port}"
         done = subprocess.run(self.command("bash", "-c", connect), capture_output=True)
         return done.returncode == 0
 
     def run(self, *argv: str) -> str:
-        """The output of a command in it, which must succeed."""
+        """Run a command in this network, which must succeed; return its output."""
         done = subprocess.run(self.command(*argv), capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -48,9 +48,9 @@ class Network:
 
 @contextmanager
 def two_networks(hidden: Sequence[Path] = ()) -> Iterator[tuple[Network, Network]]:
-    """Make two networks; they go at the end.
+    """Make two networks; they are removed at the end.
 
-    Where this user or machine allows no such thing, the test is skipped; in CI it fails.
+    If the user or the machine does not allow this, the test is skipped; in CI it fails.
 
     Args:
         hidden: folders that are empty for programs of the second network.
@@ -71,13 +71,13 @@ def two_networks(hidden: Sequence[Path] = ()) -> Iterator[tuple[Network, Network
 
 
 def _none_here() -> NoReturn:
-    """Only root may make such networks; for root their absence is a failure in CI."""
+    """Skip the test; only root may make such networks, so for root this is a failure in CI."""
     (not_here if os.getuid() == 0 else pytest.skip)(NONE_HERE)
 
 
 @contextmanager
 def _held(*hidden: Path) -> Iterator[int | None]:
-    """The process that holds a pair of namespaces; None if there may be none."""
+    """Yield the pid that holds a pair of namespaces; None if they are not allowed."""
     command = ["unshare", "-n", "-m", "sh", "-c", HOLD, "sh", *map(str, hidden)]
     with tempfile.TemporaryFile() as errors:
         try:

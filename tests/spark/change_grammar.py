@@ -1,6 +1,6 @@
-"""Change events of a database from a seed: valid ones, and mutations of them at every level.
+"""Change events of a database, generated from a seed: valid ones, and mutations at every level.
 
-The mutations of JSON are those of the grammar of events; this one adds Debezium's own.
+The mutations of JSON are those of `event_grammar`; this one adds Debezium's own.
 """
 
 from collections.abc import Callable, Iterator
@@ -38,14 +38,14 @@ DAY = timedelta(days=1)
 
 
 class Record(NamedTuple):
-    """A record of Kafka."""
+    """A Kafka record."""
 
     key: bytes | None
     value: bytes | None
 
 
 class Change:
-    """A change event in the making: the members of its four objects as JSON text."""
+    """A change event under construction: the members of its four objects as JSON text."""
 
     def __init__(self, rng: Random) -> None:
         self.op = quoted(rng.choice("rcuuud"))
@@ -64,11 +64,11 @@ class Change:
         self.key: bytes | None = b"{}"
 
     def image(self) -> Draft:
-        """The row that counts."""
+        """Return the row image that counts."""
         return self.before if self.op == '"d"' else self.after
 
     def value(self, rng: Random) -> bytes:
-        """The message."""
+        """Return the message."""
         parts = {"before": self.before, "after": self.after, "source": self.source}
         for name, part in parts.items():
             self._fill(name, written(rng, part).decode("utf-8", "surrogateescape"))
@@ -76,7 +76,7 @@ class Change:
         return written(rng, self.envelope)
 
     def _fill(self, name: str, text: str) -> None:
-        """Give a member its value, unless a mutation gave it another."""
+        """Set a member, unless a mutation has already set it."""
         members = self.envelope.members
         self.envelope.members = [
             (key, text if key == f'"{name}"' and not value else value) for key, value in members
@@ -84,13 +84,13 @@ class Change:
 
 
 def records(seed: int, count: int) -> Iterator[Record]:
-    """So many records; the same seed gives the same ones."""
+    """Yield `count` records; the same seed gives the same ones."""
     rng = Random(seed)
     return (record(rng) for _ in range(count))
 
 
 def record(rng: Random) -> Record:
-    """One record: a valid change, and often some mutations."""
+    """Return one record: a valid change, often with some mutations."""
     change = Change(rng)
     mutations = rng.choices((0, 1, 2, 3), (25, 50, 17, 8))[0]
     of_json = rng.choices((False, True), (3, 1), k=mutations)
@@ -142,7 +142,7 @@ def _iso(at: datetime) -> str:
 
 
 def _some(rng: Random, *kinds: str) -> str:
-    """A column of one of these kinds."""
+    """Random column of one of these kinds."""
     return rng.choice([name for name, form in COLUMNS.items() if form.startswith(kinds)])
 
 
@@ -171,7 +171,7 @@ def _placeholder(rng: Random, change: Change) -> None:
 
 
 def _other_form(rng: Random, change: Change) -> None:
-    """A value as another column, or another configuration of the connector, has it."""
+    """Replace a value by one of another column, or of another configuration of the connector."""
     values = [value for _, value in _image(rng).members]
     others = ("1.0", "1e0", "-0", '"MLw="', "[]", "{}", '""', '"true"', "1", "0", '"1"', "true")
     change.image().put(rng.choice(list(COLUMNS)), rng.choice((*values, *others)))
@@ -210,7 +210,7 @@ def _time(rng: Random, change: Change) -> None:
 
 
 def _count(rng: Random, change: Change) -> None:
-    """A number around a bound of a time, a date or an integer, in any of the units."""
+    """Set a number near a bound of a time, a date or an integer, in any of the units."""
     name = _some(rng, "TIMESTAMP_", "DATE", "INT", "BIGINT")
     seconds = rng.choice((-62_135_596_800, 253_402_300_800, 0, 86_400 * 100, 1_795_219_201))
     unit = rng.choice((1, 10**3, 10**6, 10**9, 86_400, 10**3, 10**6, 10**9))
@@ -238,7 +238,7 @@ def _key(rng: Random, change: Change) -> None:
 
 
 def _key_only(rng: Random, change: Change) -> None:
-    """A delete as the default replica identity has it."""
+    """Make it a delete with only the key, as with the default replica identity."""
     change.op = '"d"'
     filler = rng.choice(({}, dict.fromkeys(COLUMNS, "null"), {"partition_date": '""'}))
     change.before = _draft(**{**filler, "order_id": '"O-1"'})
@@ -279,7 +279,7 @@ def _op(rng: Random, change: Change) -> None:
 
 
 def _part(rng: Random, change: Change) -> None:
-    """Another value for one of the envelope's objects, or no such member."""
+    """Give one of the envelope's objects another value, or remove it."""
     name = quoted(rng.choice(("before", "after", "source", "op")))
     value = rng.choice(("null", "null", "[]", "{}", '"text"', "5", None))
     change.envelope.members = [

@@ -1,4 +1,4 @@
-"""The verdict on a change of a row by the contract in `lab_env/pipeline/envelopes.py`.
+"""The verdict on a row change by the contract in `lab_env/pipeline/envelopes.py`.
 
 Like `event_oracle` it is plain Python, written from the contract and not from the reader.
 """
@@ -29,7 +29,7 @@ ORDER_OF_VALUES = (
 
 
 class Changed(NamedTuple):
-    """A change of a row; times in microseconds, dates in days since 1970."""
+    """A row change; times in microseconds, dates in days since 1970."""
 
     row: tuple
     op: str
@@ -39,16 +39,16 @@ class Changed(NamedTuple):
 
 
 class Wrong(Exception):
-    """A value that is not in the form of its column; its text is the reason."""
+    """Raised for a value that does not fit its column; its text is the reason."""
 
 
 def judge(
     key: bytes | None, value: bytes | None, expected: tuple[str, str], columns: Mapping[str, str]
 ) -> str | Changed:
-    """The reason why a record is no change of a row, or the change.
+    """Return the change in a record, or the reason why it is not a row change.
 
     Args:
-        columns: of the table, with their forms.
+        columns: the table's columns, with their forms.
     """
     if key is None:
         return "no_key"
@@ -109,7 +109,7 @@ def _change(envelope: dict, columns: Mapping[str, str]) -> str | Changed:
 
 
 def _positions(source: object) -> tuple[int, int] | None:
-    """Of the last commit and of the change; None where they are not as the contract has them."""
+    """Positions of the last commit and of the change; None if they do not match the contract."""
     if not isinstance(source, dict):
         return None
     commit = own = None
@@ -130,13 +130,13 @@ def _positions(source: object) -> tuple[int, int] | None:
 
 
 def _whole(digits: str) -> int:
-    """The value of a text of digits, however long; one that is too large is larger than any."""
+    """Value of a text of digits of any length; a huge one becomes 10**400, above every bound."""
     digits = digits.lstrip("0") or "0"
     return int(digits) if len(digits) < 400 else 10**400
 
 
 def _integer(value: object) -> int | None:
-    """The value of a number without a fraction and an exponent."""
+    """Value of a number without a fraction or an exponent."""
     if not isinstance(value, Number) or not re.fullmatch(r"-?[0-9]+", value.text):
         return None
     size = _whole(value.text.lstrip("-"))
@@ -166,7 +166,7 @@ def _why(form: str, value: object) -> str | None:
 
 
 def _value(form: str, value: object) -> object:
-    """A value of a column; raises `Wrong`."""
+    """A column's value; raises `Wrong`."""
     if value is None:
         return None
     if _is_placeholder(value):

@@ -1,4 +1,4 @@
-"""A Spark without services or a web page, which these tests share."""
+"""A Spark without services or a web page, shared by these tests."""
 
 import pytest
 

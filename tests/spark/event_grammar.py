@@ -1,4 +1,4 @@
-"""Messages for the pipeline's gate from a seed: valid events, and mutations of them at every level.
+"""Messages for the pipeline's gate, generated from a seed: valid ones, and many mutations.
 
 A draft keeps an event's members as JSON text, so that a mutation can spell them in any way. Most
 mutations change a draft; those of tokens and bytes change the message that was written from it.
@@ -91,7 +91,7 @@ ODD_NAMES = [
 
 
 class Message(NamedTuple):
-    """A record's value, and Kafka's timestamp of it in microseconds since 1970."""
+    """A record's value, and its Kafka timestamp in microseconds since 1970."""
 
     value: bytes | None
     arrived_us: int | None
@@ -99,10 +99,10 @@ class Message(NamedTuple):
 
 @dataclass
 class Draft:
-    """An event in the making.
+    """An event under construction.
 
     Args:
-        members: JSON text of each name and value; bytes that are no UTF-8 are surrogate-escaped.
+        members: JSON text of each name and value; bytes that are not UTF-8 are surrogate-escaped.
         now: the moment to which the event's times refer.
         arrived_us: Kafka's timestamp of the record in microseconds since 1970.
     """
@@ -112,23 +112,23 @@ class Draft:
     arrived_us: int | None
 
     def put(self, field: str, text: str) -> None:
-        """Give a field of the event another JSON text, if the field is still there."""
+        """Replace the JSON text of a field, if the field still exists."""
         name = f'"{field}"'
         self.members = [(key, text if key == name else value) for key, value in self.members]
 
     def insert(self, rng: Random, name: str, text: str) -> None:
-        """Add a member at any place; name and value are JSON text."""
+        """Add a member at any position; name and value are JSON text."""
         self.members.insert(rng.randint(0, len(self.members)), (name, text))
 
 
 def messages(seed: int, count: int) -> Iterator[Message]:
-    """So many messages; the same seed gives the same ones."""
+    """Yield `count` messages; the same seed gives the same ones."""
     rng = Random(seed)
     return (message(rng) for _ in range(count))
 
 
 def message(rng: Random) -> Message:
-    """One message: a valid event, some variations of its spelling, and often some mutations."""
+    """Return one message: a valid event with some spelling variations, and often some mutations."""
     draft = valid(rng)
     for _ in range(rng.choice((0, 0, 1, 1, 2))):
         rng.choice(VARIATIONS)(rng, draft)
@@ -145,7 +145,7 @@ def message(rng: Random) -> Message:
 
 
 def valid(rng: Random) -> Draft:
-    """A plain valid event."""
+    """Return a plain valid event."""
     number = rng.randrange(10_000)
     start = datetime(2026, 11, 21, 2, 14, 15, 123456, tzinfo=UTC)
     now = start + rng.randrange(10**13) * MICROSECOND
@@ -168,22 +168,22 @@ def valid(rng: Random) -> Draft:
 
 
 def in_form(moment: datetime) -> str:
-    """A time as the contract writes it; by hand, because `%Y` does not pad years everywhere."""
+    """Return a time in the contract's format; not by `%Y`, which does not pad years everywhere."""
     return moment.replace(tzinfo=None).isoformat() + "Z"
 
 
 def micros(moment: datetime) -> int:
-    """The moment in microseconds since 1970."""
+    """Return the moment in microseconds since 1970."""
     return (moment - EPOCH) // MICROSECOND
 
 
 def quoted(text: str) -> str:
-    """JSON text with no more escapes than it needs."""
+    """Return text as JSON with only the necessary escapes."""
     return '"' + "".join(_plain(letter) for letter in text) + '"'
 
 
 def spelled(rng: Random, text: str, share: float = 0.3) -> str:
-    """JSON text with some of its characters as escapes."""
+    """Return text as JSON with some of its characters escaped."""
     letters = (_escape(rng, x) if rng.random() < share else _plain(x) for x in text)
     return '"' + "".join(letters) + '"'
 
@@ -204,7 +204,7 @@ def _escape(rng: Random, letter: str) -> str:
 
 
 def written(rng: Random, draft: Draft) -> bytes:
-    """The draft as one JSON object, in one of several styles of white space."""
+    """Return the draft as one JSON object, in one of several styles of white space."""
     colon, comma, around = rng.choice(
         ((":", ",", ""), (": ", ", ", ""), (" :\t", " ,\n  ", "\r\n"), (":", ",", " "))
     )
@@ -221,7 +221,7 @@ def _shuffle(rng: Random, draft: Draft) -> None:
 
 
 def _respell(part: int, rng: Random, draft: Draft) -> None:
-    """Spell the name (part 0) or the text (part 1) of a member in another way."""
+    """Spell the name (part 0) or the text (part 1) of a member differently."""
     at = rng.randrange(len(draft.members))
     member = list(draft.members[at])
     if PLAIN.fullmatch(member[part]):
@@ -410,7 +410,7 @@ def _long_text(rng: Random, draft: Draft) -> None:
 
 
 def _cents(rng: Random, cents: int) -> str:
-    """An amount of so many cents as a number with any exponent and any zeros."""
+    """An amount in cents as a number with any exponent and any zeros."""
     digits, power = str(cents), -2
     zeros = rng.choice((0, 0, 1, 3, 30, 500))
     digits, power = digits + "0" * zeros, power - zeros
@@ -425,7 +425,7 @@ def _cents(rng: Random, cents: int) -> str:
 
 
 def _shifted(rng: Random, digits: str, power: int, shift: int) -> str:
-    """The same value with so many decimals."""
+    """The value `digits` times 10 to the `power`, written with `shift` decimals and an exponent."""
     digits = digits.rjust(shift + 1, "0")
     whole, decimals = digits[:-shift].lstrip("0") or "0", digits[-shift:]
     return f"{whole}.{decimals}{_exponent(rng, power + shift)}"
@@ -517,7 +517,7 @@ def _put_time(rng: Random, draft: Draft, text: str) -> None:
 
 
 def _dated(rng: Random, draft: Draft) -> tuple[str, str]:
-    """A field that has a time or a date, and the right text for it."""
+    """A field with a time or a date, and its right text."""
     field = rng.choice((*TIME_FIELDS, "partition_date"))
     return field, str(draft.now.date()) if field == "partition_date" else in_form(draft.now)
 
@@ -612,7 +612,7 @@ def _small_letters(rng: Random, draft: Draft) -> None:
 
 
 def _flipped_time(rng: Random, draft: Draft) -> None:
-    """One character of a time or date is another, is missing, or is there twice."""
+    """Replace, remove or double one character of a time or date."""
     field, text = _dated(rng, draft)
     at = rng.randrange(len(text))
     middle = rng.choice(("", text[at] * 2, rng.choice("0123456789-:.TZW +,/")))
@@ -674,7 +674,7 @@ def _nest(rng: Random, draft: Draft) -> None:
 
 
 def _wide(rng: Random, draft: Draft) -> None:
-    """Many short branches: never deep at any one time."""
+    """Add many short branches, so that the nesting is wide but never deep."""
     branches = ("[]", "{}", "[[1]]", '{"a":[]}')
     value = ",".join(rng.choice(branches) for _ in range(rng.randint(1, 400)))
     draft.insert(rng, '"wide"', f"[{value}]")
@@ -684,7 +684,7 @@ def _wide(rng: Random, draft: Draft) -> None:
 
 
 def _pad(rng: Random, draft: Draft) -> None:
-    """Bring the message to about its largest size, rarely to any size that a broker takes."""
+    """Pad the message to about its maximum size, rarely to any size that a broker accepts."""
     size = MAX_EVENT_BYTES + rng.choice((-2, -1, 0, 1, 2, -60, 60))
     if rng.random() < 0.02:
         size = int(10 ** rng.uniform(4, 6))
@@ -776,7 +776,7 @@ def _cut(rng: Random, value: bytes) -> bytes:
 
 
 def _cut_within(rng: Random, value: bytes) -> bytes:
-    """End the message within a character, an escape, a number or a word, or close it there."""
+    """Truncate the message within a character, an escape, a number or a word, or close it there."""
     pieces = [b"\xc3\xa4", b"\xe2\x82\xac", "\U0001f600".encode(), b"\\u00e4", b"\\ud83d\\ude00"]
     pieces += [b"\\ude00", b"\\ud83d\\u0041", b"\\ud83d\\ud83d", b"\\\\", *BROKEN_UTF8]
     piece = b'"O-' + rng.choice(pieces)

@@ -1,7 +1,7 @@
 """The verdict on a message by the contract in `lab_env/shop/events.py`, in plain Python.
 
-Written from that contract and not from the pipeline's parser, so that two readings of it can be
-compared. Nothing here is fast; each step can be checked against one sentence of the contract.
+It is written from the contract and not from the pipeline's parser, so that two readings of it can
+be compared. Nothing here is fast; each step can be checked against one sentence of the contract.
 """
 
 import re
@@ -25,7 +25,7 @@ NUMBER = re.compile(r"(-?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]+))?")
 
 
 def micros(moment: datetime) -> int:
-    """The moment in microseconds since 1970."""
+    """Return the moment in microseconds since 1970."""
     return (moment - EPOCH) // MICROSECOND
 
 
@@ -41,17 +41,17 @@ class Valid(NamedTuple):
 
 
 class Number(NamedTuple):
-    """A JSON number as it is written."""
+    """A JSON number as written."""
 
     text: str
 
 
 class Refused(Exception):
-    """The first thing that is no longer JSON; its text is the reason."""
+    """Raised where the text stops being valid JSON; its text is the reason."""
 
 
 class Reader:
-    """A reader of one JSON object (RFC 8259) that stops at the first character it cannot take.
+    """A reader of one JSON object (RFC 8259) that stops at the first invalid character.
 
     Args:
         text: the message, decoded from UTF-8.
@@ -63,7 +63,7 @@ class Reader:
         self.has_duplicate = False
 
     def message(self) -> dict:
-        """Read the whole text as one object; a name given twice sets `has_duplicate`."""
+        """Read the whole text as one object; a duplicate name sets `has_duplicate`."""
         self._space()
         self._take("{", "not_json")
         fields = self._object(0)
@@ -73,7 +73,7 @@ class Reader:
         return fields
 
     def _next(self) -> str:
-        """The next character; its absence means that the message ends too early."""
+        """The next character; raises an error if the message has ended."""
         if self.at == len(self.text):
             raise Refused("truncated")
         return self.text[self.at]
@@ -90,7 +90,7 @@ class Reader:
             self.at += 1
 
     def _value(self, depth: int) -> object:
-        """Read a value within so many objects and arrays besides the message's own."""
+        """Read a value at a nesting depth within the message."""
         begins = self._next()
         if depth + 1 > MAX_DEPTH:
             raise Refused("too_deep")
@@ -162,7 +162,7 @@ class Reader:
         return Number(self.text[start : self.at])
 
     def _has(self, wanted: str) -> bool:
-        """Take the next character if it is one of those wanted."""
+        """Consume the next character if it is one of those wanted."""
         found = self.at < len(self.text) and self.text[self.at] in wanted
         self.at += found
         return found
@@ -201,7 +201,7 @@ class Reader:
 
 
 def judge(value: bytes | None, arrived_us: int | None) -> str | Valid:
-    """The reason why a message is malformed, or its event.
+    """Return a message's event, or the reason why it is malformed.
 
     Args:
         arrived_us: Kafka's timestamp of the record in microseconds since 1970.
@@ -217,7 +217,7 @@ def judge(value: bytes | None, arrived_us: int | None) -> str | Valid:
 
 
 def read_object(value: bytes) -> str | dict:
-    """The reason why bytes are no JSON object, or its members."""
+    """Return the members of a JSON object, or the reason why the bytes are not one."""
     if value.startswith(b"\xef\xbb\xbf"):
         return "byte_order_mark"
     try:
@@ -231,7 +231,7 @@ def read_object(value: bytes) -> str | dict:
 
 
 def _decoded(value: bytes) -> str:
-    """The text, with U+FFFD in place of a last character that is cut off."""
+    """The text, with U+FFFD in place of a truncated last character."""
     try:
         return value.decode()
     except UnicodeDecodeError as error:
@@ -241,7 +241,7 @@ def _decoded(value: bytes) -> str:
 
 
 def _reason(fields: dict, arrived_us: int | None) -> str | None:
-    """The first reason, in the order of `REASONS`, that does not lie in the JSON itself."""
+    """The first reason, in the order of `REASONS`, that is not about the JSON itself."""
     if "order_id" not in fields:
         return "missing_key"
     if _is_nothing(fields["order_id"]):
@@ -290,7 +290,7 @@ def _amount_reason(number: str) -> str | None:
 
 
 def _amount(number: str) -> Decimal:
-    """The value of a number that is a whole number of cents below ten billion."""
+    """Value of a number that is a whole number of cents below ten billion."""
     _, digits, power = _parts(number)
     cents = int(digits) * 10 ** (power + 2) if digits else 0
     return Decimal(cents).scaleb(-2)
@@ -316,7 +316,7 @@ def _times_reason(fields: dict, arrived_us: int | None) -> str | None:
 
 
 def _time(text: str) -> datetime | None:
-    """The moment of a time in the contract's form, if there is such a moment."""
+    """The moment of a time in the contract's format; None if there is no such moment."""
     form = TIME.fullmatch(text)
     if not form:
         return None
@@ -337,7 +337,7 @@ def _date(text: str) -> date | None:
 
 
 def _is_other_time(text: str) -> bool:
-    """True for a time that is written in another form than the contract's."""
+    """True for a time in a format other than the contract's."""
     if TIME.fullmatch(text):
         return False
     try:

@@ -1,4 +1,4 @@
-"""Changes of a database are judged as the contract in `lab_env/pipeline/envelopes.py` says.
+"""Row changes of a database are judged as the contract in `lab_env/pipeline/envelopes.py` says.
 
 An oracle in plain Python judges the same records as the pipeline, in one Spark job.
 """
@@ -21,7 +21,7 @@ AS_NUMBER = {"DATE": "unix_date(row.{0})", "TIMESTAMP": "unix_micros(row.{0})"}
 
 @pytest.fixture(scope="module")
 def sent(pytestconfig):
-    """Generated records: two of them for five messages of the other contract."""
+    """Generated records: two for every five messages of the other contract."""
     count = pytestconfig.getoption("messages") * 2 // 5
     return list(records(pytestconfig.getoption("seed"), count))
 

@@ -1,4 +1,4 @@
-"""The pipeline's gate decides as the contract in `lab_env/shop/events.py` says, on any message.
+"""The pipeline's gate follows the contract in `lab_env/shop/events.py` for any message.
 
 An oracle in plain Python judges the same messages as the pipeline, in one Spark job; the verdict,
 every value of a row and the names of unknown fields must agree.
@@ -31,14 +31,14 @@ MOST_SECONDS = 0.05
 
 
 def edited(old: bytes | str, new: bytes | str) -> bytes:
-    """The good event with one piece of it replaced."""
+    """Return the good event with one piece of it replaced."""
     old, new = (text.encode() if isinstance(text, str) else text for text in (old, new))
     assert old in GOOD
     return GOOD.replace(old, new)
 
 
 def with_member(member: bytes | str) -> bytes:
-    """The good event with one more member, given as JSON text."""
+    """Return the good event with one more member, given as JSON text."""
     return edited('"}', b'",' + (member.encode() if isinstance(member, str) else member) + b"}")
 
 
@@ -135,7 +135,7 @@ def answers(spark, sent) -> list[tuple]:
 
 
 def as_answer(verdict: str | Valid) -> tuple:
-    """A verdict of the oracle in the form of the pipeline's answer."""
+    """Return a verdict of the oracle in the format of the pipeline's answer."""
     if isinstance(verdict, str):
         return verdict, None, None
     return None, verdict.event, verdict.unknown
@@ -149,7 +149,7 @@ def test_the_oracle_knows_the_cases():
 
 
 def test_the_oracle_reads_json_as_python_does(sent):
-    """Python's reader refuses the same text, apart from what it is known to be lax about."""
+    """Python's reader refuses the same text, except where it is known to be lax."""
     wrong = []
     for value, _ in sent:
         try:
@@ -300,7 +300,7 @@ def test_no_message_costs_more_than_50_ms(size):
 
 
 def _least_seconds(value: bytes) -> float:
-    """Processor seconds of one reading, the best of three: other work only adds to them."""
+    """Processor seconds of one reading, the best of three: other load only adds to them."""
     return min(_seconds(value) for _ in range(3))
 
 

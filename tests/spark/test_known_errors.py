@@ -1,6 +1,6 @@
-"""Real mistakes with Spark, Hudi, Kafka and S3A raise errors that the troubleshooting page has.
+"""Real mistakes with Spark, Hudi, Kafka and S3A raise errors that the troubleshooting page lists.
 
-Others raise errors that it does not have, with a Java stack as long.
+Others raise errors that it does not list, with an equally long Java stack trace.
 """
 
 from pathlib import Path
@@ -27,7 +27,7 @@ ROWS = "order_id STRING, version LONG, amount DOUBLE"
 
 
 class Mistakes:
-    """Each method makes a mistake, and raises what a learner would see.
+    """Each method makes a mistake, and raises the error that a learner would see.
 
     Args:
         spark: the session.
@@ -39,12 +39,12 @@ class Mistakes:
         self.path = str(folder / "orders")
 
     def write(self, rows, path: str = "", **options: str) -> None:
-        """Upsert rows into a table, made at the first call."""
+        """Upsert rows into a table, created on the first call."""
         chosen = TABLE | {name.replace("__", "."): value for name, value in options.items()}
         rows.write.format("hudi").options(**chosen).mode("append").save(path or self.path)
 
     def orders(self, *numbers: int, schema: str = ROWS):
-        """Orders of version 1, their amounts the numbers."""
+        """Return orders of version 1 with these amounts."""
         return self.spark.createDataFrame([(f"O-{n}", 1, float(n)) for n in numbers], schema)
 
     def ask_a_folder_that_is_no_table(self) -> None:

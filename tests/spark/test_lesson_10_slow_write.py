@@ -1,4 +1,4 @@
-"""Lesson 10 and its demo read while a slow write goes on, so the write has to be slow."""
+"""Lesson 10 and its demo read during a slow write, so the write must be slow."""
 
 import time
 

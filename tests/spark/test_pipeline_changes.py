@@ -1,4 +1,4 @@
-"""Every message of a database's topic is a changed row, a tombstone or a dead letter."""
+"""Every message of a database's topic becomes a changed row, a tombstone or a dead letter."""
 
 import json
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ ORDER = {
 def change(
     op: str = "u", lsn: int | None = 500, before=ORDER, after=ORDER, sequence=None, ts_ms: int = 1
 ) -> bytes:
-    """A change event as Debezium's JSON converter writes it without schemas."""
+    """Return a change event as Debezium's JSON converter writes it without schemas."""
     source = {"connector": "postgresql", "schema": "public", "table": "orders", "ts_ms": ts_ms}
     source |= {"lsn": lsn, "sequence": sequence}
     images = {"before": before, "after": after}
@@ -163,7 +163,7 @@ def test_a_record_without_a_key_is_a_dead_letter_and_a_tombstone_is_neither(spar
 
 @pytest.mark.parametrize("kind", ["COPY_ON_WRITE", "MERGE_ON_READ"])
 def test_the_first_and_the_last_time_can_be_read_from_a_table(spark, tmp_path, kind):
-    """Spark's own defaults refuse to read a table with a time before 1900."""
+    """By default Spark refuses to read a table with a time before 1900."""
     table = CHANGES | DEMO_OPTIONS
     table |= {"hoodie.table.name": "changes", "hoodie.datasource.write.table.type": kind}
     table |= COMPACTION_OFF
@@ -186,7 +186,7 @@ def test_the_first_and_the_last_time_can_be_read_from_a_table(spark, tmp_path, k
 
 
 def test_a_database_that_was_restored_ends_the_writer(spark, tmp_path):
-    """Its changes lose against rows of higher positions, and nothing else would say so."""
+    """Otherwise its changes would silently lose against rows with higher positions."""
     topic, minute = str(tmp_path / "topic"), 60_000
     batches = [
         [change(lsn=100, ts_ms=10 * minute), change(lsn=200, ts_ms=11 * minute)],

@@ -31,7 +31,7 @@ def good_event(number: int = 1, **changes) -> bytes:
 
 
 def edited(**changes) -> bytes:
-    """A good event with some fields changed, in whatever type."""
+    """Return a good event with some fields changed, to any type."""
     return json.dumps(json.loads(good_event()) | changes).encode()
 
 

@@ -1,4 +1,4 @@
-"""Tasks that read, end or wait for a core go on; a task that computes for ever does not."""
+"""Tasks that read, end or wait for a core are spared; a task that computes forever is stopped."""
 
 import threading
 import time
@@ -15,7 +15,7 @@ LONG = "x" * 20_000  # a step of them is more than Spark hands to Python in adva
 
 
 def start_job(spark: SparkSession, pool: str, rows: Path, gate: Path) -> threading.Thread:
-    """Read rows in one task; each step of them computes until the gate has a file of its number."""
+    """Read rows in one task; each step computes until the gate has a file of its number."""
 
     def hold(text: str) -> int:
         number = int(text.partition(" ")[0])
@@ -40,7 +40,7 @@ def let_through(gate: Path, *steps: int) -> None:
 
 
 def quiet(tasks: Tasks, pool: str) -> bool:
-    """True if nothing of a pool moves for some heartbeats."""
+    """Return True if a pool makes no progress for some heartbeats."""
     for _ in range(6):
         if pool in tasks.went_on():
             return False

@@ -1,4 +1,4 @@
-"""One file signs all clients in to Kafka, and no page or plan shows its password."""
+"""One file logs all clients in to Kafka, and no page or plan shows its password."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 
 @pytest.fixture
 def security(tmp_path, monkeypatch):
-    """Sets LAB_KAFKA_SECURITY to a file with this text."""
+    """A function that sets LAB_KAFKA_SECURITY to a file with this text."""
     (tmp_path / "ca.pem").write_text(PEM)
 
     def security(text: str) -> None:

@@ -1,4 +1,4 @@
-"""The ledger reads Spark DataFrames as it reads pandas ones, in every time zone of the session."""
+"""The ledger reads Spark DataFrames like pandas ones, in every time zone of the session."""
 
 import pandas as pd
 import pytest
@@ -23,7 +23,7 @@ def ledger(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def table(spark, ledger):
-    """A right pipeline's table, with further columns."""
+    """A correct pipeline's table, with additional columns."""
     frame = ledger.frame()
     valid = frame[~frame["kind"].str.startswith("malformed")].sort_values("order_ts")
     winners = valid.drop_duplicates("order_id", keep="last")

@@ -1,4 +1,4 @@
-"""Checks of lesson 00: what the learner's functions did to, or read from, small tables."""
+"""Checks of lesson 00: run the learner's functions on small tables and check their effects."""
 
 from collections import defaultdict
 from datetime import datetime, timedelta
@@ -23,7 +23,7 @@ CENT = Decimal("0.01")
 
 @check("00.1")
 def pays_an_order(lab, pay):
-    """Pay one of four hidden orders in a copy of their table, and another in another copy."""
+    """Pay one of four hidden orders in a copy of their table, then another one in a new copy."""
     source = _four_orders(lab)
     was = {row.order_id: row for row in _orders_at(lab, source).collect()}
     for order in Random().sample(sorted(was), 2):
@@ -63,7 +63,7 @@ def pays_an_order(lab, pay):
 
 
 def _four_orders(lab) -> str:
-    """The path of a table of hidden orders, written at the first call."""
+    """Path of a table of hidden orders, written on the first call."""
     path = lab.path("exercise/four-orders")
     if not lab.files(path):
         rng = Random()
@@ -83,7 +83,7 @@ def _orders_at(lab, path: str) -> DataFrame:
 
 @check("00.2")
 def reads_the_past(lab, as_of):
-    """Ask for the lesson's table before and after O-1 was paid, and for a copy without that."""
+    """Read the lesson's table before and after O-1's payment, and a copy without the payment."""
     path, unpaid = lab.path("orders"), lab.scratch("unpaid")
     writes = sorted(lab.xray(path).completed_writes)
     expect(
@@ -126,13 +126,12 @@ def reads_the_past(lab, as_of):
 
 
 def _status(rows: DataFrame) -> list[str]:
-    """The status of each row of O-1."""
     return [row.status for row in rows.where("order_id = 'O-1'").select("status").collect()]
 
 
 @check("00.3")
 def sums_by_status(lab, revenue_by_status):
-    """Make the boards of two lists of random orders; some orders cost the same."""
+    """Run the function on two lists of random orders, some with equal amounts."""
     rng = Random()
     for _ in range(2):
         prices = [rng.randint(500, 20000) * CENT for _ in range(5)]

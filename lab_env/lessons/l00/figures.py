@@ -18,13 +18,13 @@ DIFFERENCES = ("missing", "duplicate", "stale", "ghost")
 
 
 def draw_board(board: pd.DataFrame) -> str:
-    """The shop's board.
+    """Draw the shop's board.
 
     Args:
         board: `revenue` in euros, by status (the index).
 
     Returns:
-        An `<svg>` element: a bar per status in the order of an order's life, with its amount.
+        An `<svg>` element: a bar per status with its amount, in the order of an order's life.
     """
     life = [status for status in STATUSES if status in board.index]
     revenue = board["revenue"].reindex(life[::-1])  # Matplotlib draws the last bar on top
@@ -38,7 +38,7 @@ def draw_board(board: pd.DataFrame) -> str:
 
 
 def draw_tour() -> str:
-    """Draw how fresh each sink was in the recorded tour, below the ledger's verdict on it.
+    """Draw the freshness of each sink in the recorded tour, below the ledger's verdict.
 
     Returns:
         An `<svg>` element: the share of events that readers could see, over the seconds since each
@@ -51,10 +51,10 @@ def draw_tour() -> str:
 
 
 def summarize(tour: dict) -> str:
-    """The load and the ledger's verdict in two lines.
+    """Return the load and the ledger's verdict in two lines.
 
     Args:
-        tour: as `recorded_tour` returns it.
+        tour: result of `recorded_tour`.
     """
     sinks = tour["sinks"].values()
     wrong = {name: sum(sink[name] for sink in sinks) for name in DIFFERENCES}
@@ -66,7 +66,7 @@ def summarize(tour: dict) -> str:
 
 @cache
 def recorded_tour() -> dict:
-    """Of the recorded tours the one of median freshness: load, verdicts, freshness (s) by sink."""
+    """Return the recorded tour with median freshness: load, verdicts, freshness (s) by sink."""
     run = json.loads(gzip.decompress(TOURS.read_bytes()))
     tours = sorted(run["tours"], key=lambda tour: tour["sinks"]["mor"]["freshness_p95_s"])
     return run | tours[len(tours) // 2]

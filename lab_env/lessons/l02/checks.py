@@ -1,4 +1,4 @@
-"""Checks of lesson 02: receipts, a partition, where a key puts events, the size of a stream."""
+"""Checks of lesson 02: receipts, reading a partition, placement by key, the size of a stream."""
 
 import json
 import secrets
@@ -30,7 +30,7 @@ TOO_LARGE = 20_000  # bytes; the topic for it takes half as much
 
 @check("02.1")
 def keeps_receipts(lab, send):
-    """Send events to one topic, then three to another that refuses one of them."""
+    """Send events to one topic, then three events to a topic that refuses one of them."""
     bootstrap, topic = lab.endpoints.kafka_bootstrap, _new_topic(lab)
     events = marketplace_events(400 + secrets.randbelow(300), seed=secrets.randbelow(10_000))
     receipts = _receipts(send(topic, [dict(event) for event in events], key_of_the_check))
@@ -80,7 +80,7 @@ def keeps_receipts(lab, send):
 
 
 def _expect_order_and_places(held: list[Message], given: list[str]) -> None:
-    """Expect each partition in the order of sending, and each event where `PRODUCER` puts it."""
+    """Check that partitions keep the sending order and match `PRODUCER`'s partitioner."""
     rest = {place: iter(given) for place in range(3)}
     late = sum(_spelt(message.value()) not in rest[message.partition()] for message in held)
     expect(
@@ -96,16 +96,16 @@ def _expect_order_and_places(held: list[Message], given: list[str]) -> None:
 
 
 def key_of_the_check(event: dict) -> str | bytes | None:
-    """Text, bytes or no key, as the functions of the lesson and its answers give them."""
+    """Return a key as text, bytes or None: the types that learners' functions may return."""
     key = f"{event['product_id']}/{event['order_id']}"
     return (key, key.encode(), None)[crc32(key.encode()) % 3]
 
 
 def as_sent(key: Any) -> bytes | None:
-    """A key as Kafka's client sends it.
+    """Return a key as Kafka's client sends it.
 
     Raises:
-        Unreadable: it takes no such key.
+        Unreadable: the client does not accept such a key.
     """
     if not isinstance(key, str | bytes | None):
         raise Unreadable(f"A key is text, bytes or None; your function returned {kind_of(key)}.")
@@ -113,7 +113,10 @@ def as_sent(key: Any) -> bytes | None:
 
 
 def place_of(key: str | bytes | None, partitions: int) -> int:
-    """The partition that Kafka's Java clients choose: murmur2 of the key; without a key, any."""
+    """Return the topic partition that Kafka's Java clients choose: murmur2 of the key.
+
+    Without a key it is random.
+    """
     data, prime, mask = as_sent(key), 0x5BD1E995, 0xFFFFFFFF
     if data is None:
         return secrets.randbelow(partitions)
@@ -131,7 +134,7 @@ def _receipts(returned: Any) -> list[Message]:
     """The messages that an answer returned.
 
     Raises:
-        Unreadable: it is something else.
+        Unreadable: the answer is something else.
     """
     receipts = as_list(returned)
     if other := [item for item in receipts if not isinstance(item, Message)]:
@@ -143,7 +146,7 @@ def _receipts(returned: Any) -> list[Message]:
 
 
 def _spelt(value: str | bytes) -> str:
-    """JSON in one spelling; what is no JSON stays as it is."""
+    """Normalized JSON; text that is not JSON is returned unchanged."""
     try:
         return json.dumps(json.loads(value), sort_keys=True)
     except ValueError:
@@ -155,7 +158,7 @@ def _place(message: Message) -> tuple:
 
 
 def _new_topic(lab, config: dict[str, str] | None = None) -> str:
-    """The name of a new topic of three partitions."""
+    """Create a topic with three partitions; return its name."""
     topic, admin = scratch_topic(lab), _admin(lab)
     admin.create_topics([NewTopic(topic, 3, config=config or {})])[topic].result()
     return topic
@@ -167,7 +170,10 @@ def _admin(lab) -> AdminClient:
 
 @check("02.2")
 def reads_one_partition(lab, read_partition):
-    """Read three partitions: a few events, none left, many without the first; then one again."""
+    """Read three partitions, then the first of them again.
+
+    The first has few events, the second has lost all of its events, the third its oldest ones.
+    """
     topic = _new_topic(lab)
     many, few = 620 + secrets.randbelow(500), 3 + secrets.randbelow(20)
     events = [{"number": number} for number in range(many + few)]
@@ -221,10 +227,10 @@ def reads_one_partition(lab, read_partition):
 
 
 def _within(seconds: float, call: Callable, *arguments: Any) -> list:
-    """Call an answer in a thread; returns its list.
+    """Call an answer in a thread; return its list.
 
     Raises:
-        Empty: it has not returned by then.
+        Empty: it has not returned in time.
         Unreadable: it returned something else.
     """
     result: Queue = Queue()
@@ -251,7 +257,7 @@ def _within(seconds: float, call: Callable, *arguments: Any) -> list:
 
 @check("02.3")
 def spreads_and_keeps_together(lab, key_of):
-    """Place two days of the marketplace: order first, then evenness, then the customers."""
+    """Place two days of the marketplace; check order first, then balance, then customers."""
     sent = [(event, key_of(dict(event))) for event in two_days(secrets.randbelow(10_000))]
     placed = [(event, key, place_of(key, PARTITIONS)) for event, key in sent]
     [(hottest, load)] = Counter(place for _, _, place in placed).most_common(1)
@@ -286,7 +292,7 @@ def spreads_and_keeps_together(lab, key_of):
 
 
 def _split(field: str, placed: Iterable[tuple[dict, Any, int]]) -> int:
-    """Orders or customers whose events lie in several partitions."""
+    """Number of orders or customers whose events are in several topic partitions."""
     places = defaultdict(set)
     for event, _, place in placed:
         places[event[field]].add(place)
@@ -294,7 +300,7 @@ def _split(field: str, placed: Iterable[tuple[dict, Any, int]]) -> int:
 
 
 def two_days(seed: int) -> list[dict]:
-    """Events of the marketplace whose orders were created on two days."""
+    """Return events of the marketplace whose orders were created on two days."""
     days = ("2026-01-05", "2026-01-06")
     return [
         event | {"partition_date": days[crc32(event["order_id"].encode()) % 2]}
@@ -304,7 +310,7 @@ def two_days(seed: int) -> list[dict]:
 
 @check("02.4")
 def shards_for_a_load(lab, shards_for):
-    """Ask for many loads; name the first limit that a stream of that size breaks."""
+    """Ask about many loads; report the first limit that the answer's stream would break."""
     for events, size, applications in loads(Random()):
         shards = as_int(shards_for(events, size, applications))
         about = f"{events:,} events a second of {size:,} bytes"
@@ -331,9 +337,10 @@ def shards_for_a_load(lab, shards_for):
 
 
 def loads(rng: Random) -> list[tuple[int, int, int]]:
-    """Loads as events per second, bytes per event, and applications.
+    """Return loads as events per second, bytes per event, and applications.
 
-    Each limit decides some of them. Some fill their shards exactly, and some are just above that.
+    Each limit is decisive for some of them. Some fill their shards exactly, others slightly exceed
+    that.
     """
     filled = rng.randint(2, 40)
     return [
@@ -352,7 +359,7 @@ def loads(rng: Random) -> list[tuple[int, int, int]]:
 
 
 def _just_above(rng: Random) -> tuple[int, int, int]:
-    """A load of so many times 1,000,000 bytes a second and a few bytes more."""
+    """A load a few bytes per second above a multiple of 1,000,000."""
     size = 10 * rng.randint(120, 400) + rng.choice((1, 3, 7, 9))
     events = pow(size, -1, 1_000_000) * rng.randint(2, 9) % 1_000_000
     return events, size, rng.randint(1, 2)

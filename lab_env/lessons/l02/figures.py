@@ -18,7 +18,7 @@ def draw_ranges(
     """Draw each shard as its range of hash values; a darker one carries more events.
 
     Args:
-        share: shard to its part of the events, 0 to 1; a shard without events may be absent.
+        share: by shard, its share of the events, 0 to 1; a shard without events may be absent.
         keys: keys to mark, each with its hash.
     """
     for name, (first, last) in shards.items():
@@ -37,7 +37,11 @@ def draw_ranges(
 
 
 def placed(receipts: Iterable[Message]) -> pd.DataFrame:
-    """Places of acknowledged events: `order_id`, `key`, `partition`, `bytes`, a row per event."""
+    """Return where acknowledged events were placed, one row per event.
+
+    Returns:
+        Columns `order_id`, `key`, `partition`, `bytes`.
+    """
     rows = []
     for message in receipts:
         key, value = message.key(), message.value()
@@ -65,11 +69,11 @@ def draw_busy(read: pd.DataFrame) -> str:
 
 
 def draw_measures(measures: pd.DataFrame) -> str:
-    """Draw the two measures of some keys beside each other, with their numbers.
+    """Draw the two measures of some keys side by side, with their values.
 
     Args:
-        measures: the hottest partition over the mean and the orders in several partitions, a row
-            per key.
+        measures: a row per key: load of the hottest partition divided by the mean, and the number
+            of orders in several partitions.
 
     Returns:
         An `<svg>` element; 1, perfectly even, is a dashed line.

@@ -1,4 +1,4 @@
-"""Checks of lesson 03: a bounded stream, dead letters, files with a memory, records of a batch."""
+"""Checks of lesson 03: bounded streams, dead letters, files with a checkpoint, batch records."""
 
 import json
 from collections import Counter
@@ -46,7 +46,7 @@ ENDS_WITHIN_S = 1  # a stream that ends by itself, when it has read everything
 
 @check("03.1")
 def bounds_a_stream(lab, stream_of):
-    """Fill a topic, run the stream to its end, and look at its batches and its records."""
+    """Fill a topic, run the stream to its end, and check its batches and its records."""
     rng, topic = Random(), scratch_topic(lab)
     bound = rng.randint(200, 1200)
     messages = [b"message %d" % n for n in range(2 * bound + rng.randrange(bound))]
@@ -153,10 +153,12 @@ def splits(lab, split):
 
 
 def incomplete_messages(rng: Random) -> list[tuple[str, bytes]]:
-    """Kind and text of valid events, events that lack a field or have it as null, and others.
+    """Return kind and text of events: valid ones, ones that break a rule, ones without a field.
+
+    Each field is once absent and once null.
 
     Args:
-        rng: source of chance.
+        rng: random generator.
     """
     sends = generate(3 * len(FIELDS), rng.randrange(1_000_000), malformed=0)
     events = [json.loads(send.value) for send in sends]
@@ -170,7 +172,7 @@ def incomplete_messages(rng: Random) -> list[tuple[str, bytes]]:
 
 
 def _of_those_among_the_orders(through: Counter, sent: Counter) -> str:
-    """Say why these malformed messages are among the orders."""
+    """Explain why these malformed messages are among the orders."""
     some = f"{through.total()} of {sent.total() - sent['event']} malformed messages are among"
     by_form = sent.keys() & (BY_FORM | CORRECT_JSON.keys())
     if by_form - {"empty"} <= through.keys():
@@ -289,14 +291,14 @@ def files_with_a_memory(lab, to_files):
 
 
 def _rows_in(lab, path: str) -> int:
-    """The messages of the check in a folder of JSON files, compressed or not."""
+    """Number of the check's messages in a folder of JSON files, compressed or not."""
     if not any("/part-" in file.key and ".json" in file.key for file in lab.files(path)):
         return 0
     return lab.spark.read.schema("text STRING").json(path).where("text = 'message'").count()
 
 
 def _wait_for_end(query) -> bool:
-    """Wait as long as the query makes progress; returns whether it ended by itself."""
+    """Wait as long as the query makes progress; return True if it ended by itself."""
     last_batch = None
     while not query.awaitTermination(TIMEOUT_S):
         batch = query.lastProgress and query.lastProgress["batchId"]
@@ -308,7 +310,7 @@ def _wait_for_end(query) -> bool:
 
 @check("03.4")
 def messages_of_a_batch(lab, messages_of):
-    """Ask for a batch of a checkpoint made here, then for the newest of the lesson."""
+    """Ask for a batch of a checkpoint made here, then for the newest batch of the lesson's."""
     rng, mine, hidden = Random(), lab.path("checkpoints/json"), lab.scratch("checkpoint")
     known = {
         batch.number: {p: (batch.start.get(p, 0), end) for p, end in batch.end.items()}
@@ -326,7 +328,7 @@ def messages_of_a_batch(lab, messages_of):
 
 
 def _expect_records(number: int, batches: Mapping[int, Ranges], answer) -> None:
-    """Expect the records of a batch in each partition, each of them once."""
+    """Check that the answer has each record of a batch exactly once, in each topic partition."""
     records = _records_of(answer, streaming=False)
     offsets: dict[int, list[int]] = {}
     for partition, offset in records.select("partition", "offset").orderBy("offset").collect():
@@ -371,29 +373,31 @@ def _expect_records(number: int, batches: Mapping[int, Ranges], answer) -> None:
 
 
 def _not_empty(ranges: Ranges) -> dict[int, tuple[int, int]]:
-    """The ranges that have a record: a read at rest returns nothing of the others."""
+    """The ranges that contain a record; a batch read returns nothing for the others."""
     return {p: (begin, end) for p, (begin, end) in ranges.items() if begin < end}
 
 
 def _text_of(ranges: Ranges) -> str:
-    """Ranges as text: their first and their last offset."""
+    """Ranges as text: their first and last offset."""
     spans = (f"{begin} to {end - 1} of partition {p}" for p, (begin, end) in ranges.items())
     return "the offsets " + ", ".join(spans) if ranges else "no record"
 
 
 def made_ranges(rng: Random, last: Mapping[int, int]) -> dict[int, Ranges]:
-    """Ranges of twelve batches of a topic, each of its own size; as text, 10 comes before 2.
+    """Return the ranges of twelve batches of a topic, of random sizes.
+
+    Twelve, because batch 10 sorts before batch 2 if numbers are compared as text.
 
     Args:
-        rng: source of chance.
-        last: partition to the offset behind its last record; twelve records at least.
+        rng: random generator.
+        last: topic partition to the offset after its last record; at least 12 records each.
     """
     cuts = {p: [0, *sorted(rng.sample(range(1, end + 1), 12))] for p, end in last.items()}
     return {n: {p: (cuts[p][n], cuts[p][n + 1]) for p in cuts} for n in range(12)}
 
 
 def _save_checkpoint(lab, path: str, batches: Mapping[int, Ranges]) -> None:
-    """Write the files of a checkpoint that say where the batches begin and end."""
+    """Write the checkpoint files that hold the begin and end of each batch."""
     files = {f"offsets/{n}": {p: end for p, (_, end) in batches[n].items()} for n in batches}
     files["sources/0/0"] = {p: begin for p, (begin, _) in batches[0].items()}
     for name, offsets in files.items():
@@ -406,7 +410,7 @@ def _save_checkpoint(lab, path: str, batches: Mapping[int, Ranges]) -> None:
 
 
 def _send(lab, topic: str, messages: Sequence[bytes], partitions: int = 1) -> None:
-    """Put messages on a topic, in turn on its partitions."""
+    """Send messages to a topic, to its partitions in turn."""
     ensure_topic(lab.endpoints.kafka_bootstrap, topic, partitions)
     producer = Producer({"bootstrap.servers": lab.endpoints.kafka_bootstrap})
     for place, message in enumerate(messages):
@@ -415,7 +419,6 @@ def _send(lab, topic: str, messages: Sequence[bytes], partitions: int = 1) -> No
 
 
 def _records(lab, topics: str) -> DataFrame:
-    """The records of some topics as a stream."""
     return (
         lab.spark.readStream.format("kafka")
         .option("kafka.bootstrap.servers", lab.endpoints.kafka_bootstrap)
@@ -426,7 +429,7 @@ def _records(lab, topics: str) -> DataFrame:
 
 
 def _collected(spark, rows: DataFrame) -> tuple[list, Any]:
-    """Run a stream to its end; returns its rows and its query."""
+    """Run a stream to its end; return its rows and its query."""
     name = f"check_{token_hex(3)}"
     writer = rows.writeStream.format("memory").queryName(name).trigger(availableNow=True)
     query = writer.start()
@@ -440,7 +443,7 @@ def _records_of(answer, streaming: bool, columns: Collection[str] = KAFKA_COLUMN
     """The answer, if it is a table of Kafka's records with these columns.
 
     Raises:
-        Unreadable: it is something else, at rest instead of a stream, or a stream instead.
+        Unreadable: it is something else, a batch DataFrame instead of a stream, or the reverse.
     """
     rows = as_dataframe(answer, "records")
     if rows.isStreaming != streaming:

@@ -1,4 +1,4 @@
-"""Draws what a stream's checkpoint, its batches and its state say; looks things up in the shop."""
+"""Draws a stream's checkpoint, batches and state; looks up orders in the shop's ledger."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ OPEN_COLOUR = VERMILION
 
 
 def draw_batches(batches: list[Batch], title: str) -> str:
-    """Draw the batches as blocks of offsets, and beside them the files of the checkpoint.
+    """Draw the batches as blocks of offsets, next to the files of the checkpoint.
 
     Args:
         batches: from `read_checkpoint`, at least one.
@@ -41,7 +41,7 @@ def draw_batches(batches: list[Batch], title: str) -> str:
 
 
 def _draw_lanes(axes, batches: list[Batch], partitions: list[int]) -> None:
-    """One lane per partition; a block too narrow for its number has none."""
+    """Draw one lane per topic partition; narrow blocks are not numbered."""
     narrowest = 0.025 * max(batches[-1].end.values())
     for batch in batches:
         for lane, partition in enumerate(partitions):
@@ -60,7 +60,7 @@ def _draw_lanes(axes, batches: list[Batch], partitions: list[int]) -> None:
 
 
 def _draw_files(axes, batches: list[Batch]) -> None:
-    """Draw a square for each file `offsets/N` and `commits/N`, an empty one if it is missing."""
+    """Draw a square for each file `offsets/N` and `commits/N`, empty if the file is missing."""
     axes.patch.set_alpha(0)
     for position, batch in enumerate(batches):
         style = {"marker": "s", "s": 90, "linewidths": 1.6}
@@ -88,7 +88,7 @@ def _style(batch: Batch) -> dict:
 
 
 def one_of_each(ledger: Ledger) -> pd.DataFrame:
-    """Where one malformed message of each kind lies: `kind`, `partition`, `offset`."""
+    """Return the position of one malformed message of each kind: `kind`, `partition`, `offset`."""
     sends = ledger.frame()
     malformed = sends[sends["kind"].str.startswith("malformed")]
     malformed = malformed.assign(kind=malformed["kind"].str.partition(":")[2])
@@ -97,7 +97,7 @@ def one_of_each(ledger: Ledger) -> pd.DataFrame:
 
 
 def odd_records(spark) -> DataFrame:
-    """Messages that are no events, as records of a topic, and `sent`: what is odd."""
+    """Return messages that are not events, as records of a topic; `sent` says what is odd."""
     rows = [
         (sent, bytearray(value), datetime.fromisoformat(MOMENT), 0, offset)
         for offset, (sent, value) in enumerate(odd_messages().items())
@@ -108,7 +108,7 @@ def odd_records(spark) -> DataFrame:
 
 
 def side_by_side(orders: DataFrame, parsed: DataFrame) -> pd.DataFrame:
-    """Each odd message as the learner's orders have it, with the pipeline's reason beside it."""
+    """Return each odd message as it appears in the learner's orders, and the pipeline's reason."""
     fields = ("event.order_id", "string(event.amount) AS amount", "event.partition_date")
     yours = orders.selectExpr("sent", *fields)
     both = yours.join(parsed.selectExpr("sent", "reason AS `pipeline says`"), "sent")
@@ -116,7 +116,7 @@ def side_by_side(orders: DataFrame, parsed: DataFrame) -> pd.DataFrame:
 
 
 def draw_rates(batches: pd.DataFrame) -> str:
-    """Draw how fast rows arrived and were written, a pair of bars per batch.
+    """Draw the rates at which rows arrived and were written, a pair of bars per batch.
 
     Args:
         batches: `inputRowsPerSecond` and `processedRowsPerSecond` of progress reports, by batch.
@@ -138,10 +138,10 @@ def draw_rates(batches: pd.DataFrame) -> str:
 
 
 def draw_state(progress: Sequence[Mapping]) -> str:
-    """Draw the ids that a stream kept after each batch, beside all that it had met by then.
+    """Draw the number of ids in a stream's state after each batch, and of all ids seen so far.
 
     Args:
-        progress: `recentProgress` of a query with one stateful step, from its first batch on.
+        progress: `recentProgress` of a query with one stateful operator, from its first batch on.
 
     Returns:
         An `<svg>` element.
@@ -159,10 +159,12 @@ def draw_state(progress: Sequence[Mapping]) -> str:
 
 
 def books(n: int) -> pd.DataFrame:
-    """The shop's own books after the first sends of the recording: one row per order that is left.
+    """Return the shop's totals after the first sends of the recording, one row per status.
+
+    Erased orders do not count.
 
     Args:
-        n: how many sends, malformed ones among them.
+        n: number of sends, including malformed ones.
 
     Returns:
         Columns `status`, `orders` and `revenue` (euros, a Decimal).

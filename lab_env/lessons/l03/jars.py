@@ -1,4 +1,4 @@
-"""Says what each jar of Spark's class path is for, and finds the telling line of a Java error."""
+"""Explains each jar on Spark's class path, and finds the relevant line of a Java error."""
 
 import re
 from collections.abc import Sequence
@@ -22,10 +22,10 @@ WHAT_FOR = {
 
 
 def jar_table(jars: Sequence[Path]):
-    """The jars of a session: name, megabytes, what for, what must fit.
+    """Return a table of a session's jars: name, megabytes, purpose, what its version must fit.
 
     Args:
-        jars: files; one that no name in `WHAT_FOR` begins is left out.
+        jars: files; those whose names match no prefix in `WHAT_FOR` are left out.
 
     Returns:
         A pandas Styler, one row per jar.
@@ -41,6 +41,6 @@ def jar_table(jars: Sequence[Path]):
 
 
 def first_java_error(log: str) -> str:
-    """The first line of a log that names an error of Java itself; empty without one."""
+    """Return the first line of a log with a `java.lang` error; empty if there is none."""
     found = re.search(r"java\.lang\.\w+: .*", log)
     return found[0] if found else ""

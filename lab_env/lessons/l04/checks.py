@@ -1,4 +1,4 @@
-"""Checks of lesson 04: which rows a table shows after writes with the learner's code or options."""
+"""Checks of lesson 04: rows in a table after writes with the learner's code or options."""
 
 import json
 import time
@@ -38,7 +38,7 @@ OTHER = {
 
 @check("04.1")
 def upserts_orders(lab, answer):
-    """Upsert the first event of each order, then all others; make a table of other options."""
+    """Upsert the first event of each order, then all others; create a table with other options."""
     parts = "The options and the function are expected: `[ORDERS, upsert]`"
     options, upsert = as_pair(answer, parts)
     if not hasattr(options, "items"):
@@ -140,7 +140,7 @@ def _newest(events: Events) -> list[tuple[str, ...]]:
 
 
 def _settings(lab, path: str) -> dict[str, str]:
-    """A table's settings, as its `hoodie.properties` has them."""
+    """A table's settings from its `hoodie.properties`."""
     text = read(lab.endpoints, f"{key_of(path)}/{PROPERTIES}").decode()
     return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
 
@@ -231,7 +231,7 @@ def _shop_events(lab, events: Events):
 
 
 def _stream_source(lab) -> str:
-    """A folder with one Parquet file per batch, written at the first call."""
+    """Folder with one Parquet file per batch, written on the first call."""
     folder = lab.path("exercise/stream")
     if not lab.files(folder):
         for batch in STREAM_BATCHES:
@@ -241,7 +241,7 @@ def _stream_source(lab) -> str:
 
 
 def _ended(query) -> bool:
-    """Wait until a query has read its two batches, and stop it; returns whether it had ended."""
+    """Wait until a query has read its two batches, and stop it; return True if it ended itself."""
     deadline = time.monotonic() + WAITS_S
     while not query.awaitTermination(0.5) and time.monotonic() < deadline:
         latest = query.lastProgress
@@ -270,7 +270,7 @@ KINDS = {"amount": "decimal(12,2)", "order_ts": "timestamp", "sent_at": "timesta
 
 @check("04.3")
 def repairs(lab, repair):
-    """Write to a new path, and compare the table with the ledger and with the messages as sent."""
+    """Repair into a new path; compare the table with the ledger and with the messages as sent."""
     path = lab.scratch("repaired")
     repair(path)
     expect_type(lab, path, "COPY_ON_WRITE")

@@ -28,18 +28,18 @@ NEWEST, OLDER = ("o", GREEN), ("X", VERMILION)
 
 
 def sample_events() -> pd.DataFrame:
-    """Events of two orders in the order of arrival, with the columns `COLUMNS`."""
+    """Return events of two orders in the order of arrival, with the columns `COLUMNS`."""
     return pd.DataFrame(with_month(SAMPLE), columns=list(COLUMNS))
 
 
 def with_month(events: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
-    """The same events, their days and times as dates of November 2026."""
+    """Yield the events with their days and times as dates of November 2026."""
     for event in events:
         yield (*event[:4], *(f"2026-11-{when}" for when in event[4:]))
 
 
 def changed_after_midnight(ledger: Ledger) -> int:
-    """Number of living orders that have events of more than one day."""
+    """Return the number of orders, except erased ones, with events on more than one day."""
     sends = ledger.frame()
     valid = sends[(sends["state"] == "acked") & ~sends["kind"].str.startswith("malformed")]
     valid = valid.assign(day=valid["order_ts"] // (24 * 3600 * 1_000_000))
@@ -48,14 +48,14 @@ def changed_after_midnight(ledger: Ledger) -> int:
 
 
 def side_by_side(tables: Mapping[str, pd.DataFrame], orders=("O-18", "O-19")) -> pd.DataFrame:
-    """The status of some orders in several tables.
+    """Return the status of some orders in several tables.
 
     Args:
         tables: rows with `order_id` and `status`, by the table's name.
         orders: ids, one row each.
 
     Returns:
-        One column per table; `no row` where it has none.
+        One column per table; `no row` where the table has none.
     """
     statuses = [rows.set_index("order_id")["status"] for rows in tables.values()]
     together = pd.concat(statuses, axis="columns", keys=list(tables))
@@ -63,7 +63,7 @@ def side_by_side(tables: Mapping[str, pd.DataFrame], orders=("O-18", "O-19")) ->
 
 
 class OrderTrace:
-    """The drawing; each sink becomes a column.
+    """The trace of one order as a drawing; each sink is a column.
 
     Args:
         order_id: the order to follow.
@@ -73,11 +73,11 @@ class OrderTrace:
 
     @classmethod
     def of(cls, order_id: str, ledger: Ledger, events) -> "OrderTrace":
-        """The trace of an order that the ledger knows.
+        """Make the trace of an order that is in the ledger.
 
         Args:
             order_id: the order to follow.
-            events: a Spark DataFrame that has the status of each event, with order_id and event_id.
+            events: a Spark DataFrame with order_id, event_id and status.
         """
         sends = ledger.frame()
         sent = sends[sends["order_id"] == order_id].sort_values("offset")
@@ -90,24 +90,21 @@ class OrderTrace:
         self.sinks: dict[str, tuple[list[str], Reconciliation]] = {}
 
     def add(self, name: str, rows, verdict: Reconciliation) -> "OrderTrace":
-        """Add a sink.
+        """Add a sink; return this trace.
 
         Args:
             verdict: the ledger's, on the whole sink.
-
-        Returns:
-            This trace.
         """
         shown = rows.where(f"order_id = '{self.order_id}'").select("event_id").collect()
         self.sinks[name] = ([row.event_id for row in shown], verdict)
         return self
 
     def rows(self) -> dict[str, int]:
-        """Number of rows that each sink has for this order."""
+        """Return the number of rows that each sink has for this order."""
         return {name: len(shown) for name, (shown, _) in self.sinks.items()}
 
     def marks(self, name: str) -> list[str]:
-        """The state that a sink shows after each event, in the order of arrival.
+        """Return which of the order's events a sink shows as rows, in the order of arrival.
 
         Returns:
             For each event `newest` or `older`; empty if the sink has no row for it.
@@ -153,7 +150,7 @@ class OrderTrace:
 
 
 def summarize(verdict: Reconciliation) -> str:
-    """The ledger's verdict on a whole sink: `reconciles`, or one line per kind of difference."""
+    """Return the ledger's verdict on a sink: `reconciles`, or one line per kind of difference."""
     differences = {name: getattr(verdict, name) for name in verdict.categories}
     return "\n".join(f"{n:,} {name}" for name, n in differences.items() if n) or "reconciles"
 

@@ -1,4 +1,4 @@
-"""Checks of lesson 05: what the learner's writes left in small tables, and the bytes of the sweep.
+"""Checks of lesson 05: results of the learner's writes in small tables, and bytes written.
 
 A table that several answers change is written once per lesson and copied for each of them.
 """
@@ -62,14 +62,14 @@ def upserts(lab, upsert):
 
 
 def _is_quick(table: Snapshot) -> bool:
-    """True if a table of a few rows has small bloom filters, and a list of files without more."""
+    """True if a small table has small bloom filters, and its metadata table lists only files."""
     largest = max((file.size for file in table.files if file.kind == "base"), default=0)
     return largest < QUICK_BASE_BYTES and list(table.metadata_partitions.index) == ["files"]
 
 
 @check("05.2")
 def deletes_by_key(lab, erase):
-    """Delete some of six orders from a table of each type, each time others."""
+    """Delete some of six orders from a table of each type, different ones each time."""
     for kind, gone in ((MOR, "id IN (2, 3, 5)"), (COW, "id IN (1, 3)")):
         path = scratch_copy(lab, _six_orders(lab, kind), "delete")
         rows = _orders(lab, gone, "erased", "12:00")
@@ -83,7 +83,7 @@ def deletes_by_key(lab, erase):
 
 @check("05.3")
 def forgets(lab, forget):
-    """Forget O-3 in a copy of a table with an insert and a delete: no file may hold it."""
+    """Erase O-3 from a copy of a table with an insert and a delete: no base file may contain it."""
     path = scratch_copy(lab, _without_o3(lab), "forget")
     name = "forget_" + path.rpartition("-")[2]
     lab.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
@@ -109,12 +109,12 @@ def forgets(lab, forget):
 
 @dataclass(frozen=True)
 class Load:
-    """Writes into one file group of which Merge-on-Read then compacts.
+    """Writes into one file group, which Merge-on-Read compacts at the end.
 
     Args:
         base: bytes of its base file.
         log: bytes of the log of one write.
-        writes: until the compaction.
+        writes: number of writes until the compaction.
     """
 
     base: int
@@ -123,12 +123,12 @@ class Load:
 
     @property
     def bytes_written(self) -> dict[str, int]:
-        """Bytes that each type writes, compaction included."""
+        """Bytes that each table type writes, compaction included."""
         return {COW: self.writes * self.base, MOR: self.writes * self.log + self.base}
 
     @property
     def cheaper(self) -> str:
-        """Merge-on-Read if it writes at least 5 percent less."""
+        """The cheaper table type: Merge-on-Read if it writes at least 5 percent less."""
         return MOR if self.bytes_written[MOR] <= 0.95 * self.bytes_written[COW] else COW
 
     def __str__(self) -> str:
@@ -140,7 +140,7 @@ class Load:
 
 @check("05.4")
 def type_for_a_load(lab, cheaper_type):
-    """Ask for the type that writes fewer bytes, for made-up loads."""
+    """Ask which table type writes fewer bytes, for made-up loads."""
     loads = made_up_loads(random.Random())
     for load in loads:
         said = as_choice(cheaper_type(load.base, load.log, load.writes), (COW, MOR))
@@ -159,7 +159,7 @@ def type_for_a_load(lab, cheaper_type):
 
 
 def _reason(load: Load) -> str:
-    """The reason why the cheaper type is cheaper, for a load that was judged wrongly."""
+    """Explain why the cheaper type is cheaper."""
     cow, mor = load.bytes_written[COW], load.bytes_written[MOR]
     if load.cheaper == MOR:
         return "Copy-on-Write copies the whole base file at each write."
@@ -171,7 +171,7 @@ def _reason(load: Load) -> str:
 
 
 def made_up_loads(chosen: random.Random) -> list[Load]:
-    """Loads of every kind. One that leaves the compaction out fails at the first."""
+    """Return loads of every kind; an answer that ignores the compaction fails at the first."""
     base = chosen.randint(30_000, 900_000)
     few, many = chosen.randint(2, 4), chosen.randint(15, 40)
     return [
@@ -186,7 +186,7 @@ def made_up_loads(chosen: random.Random) -> list[Load]:
 
 
 def _tie(chosen: random.Random) -> Load:
-    """A load that Merge-on-Read writes with exactly five percent less, in floating point, too."""
+    """A load for which Merge-on-Read writes exactly 5 percent less, in floating point too."""
     while True:
         part = chosen.randint(2_000, 40_000)
         load = Load(base=20 * part, log=18 * part, writes=20)
@@ -196,7 +196,7 @@ def _tie(chosen: random.Random) -> Load:
 
 
 def _orders(lab, which: str, status: str, at: str):
-    """Orders O-1 to O-6 of one day, those for which the condition on `id` holds."""
+    """Orders O-1 to O-6 for which the condition on `id` holds, all of one day."""
     return lab.spark.sql(f"""
         SELECT 'O-' || id AS order_id, 'C-1' AS customer_id, CAST(5 AS DECIMAL(12,2)) AS amount,
                '{status}' AS status, to_timestamp('2026-11-20 {at}') AS order_ts,
@@ -206,7 +206,7 @@ def _orders(lab, which: str, status: str, at: str):
 
 
 def _six_orders(lab, kind: str = MOR) -> str:
-    """The path of a table with O-1 to O-6, written at the first call."""
+    """Path of a table with O-1 to O-6, written on the first call."""
     path = lab.path(f"exercise/six-{kind[0].lower()}")
     if not lab.files(path):
         _write(_orders(lab, "true", "new", "10:00"), path, kind)
@@ -214,7 +214,7 @@ def _six_orders(lab, kind: str = MOR) -> str:
 
 
 def _without_o3(lab) -> str:
-    """The path of a copy of the Merge-on-Read one from which O-3 was deleted."""
+    """Path of a copy of the Merge-on-Read table from which O-3 was deleted."""
     path = lab.path("exercise/deleted")
     if not lab.files(path):
         overlay_table(lab, _six_orders(lab), path)

@@ -1,6 +1,6 @@
-"""Pictures of lesson 05: bytes written by each operation, bytes by changed rows, the verdicts.
+"""Figures of lesson 05: bytes written by each operation, bytes by changed rows, the verdicts.
 
-The table of operations is made from X-rays alone: each is compared with the one before it
+The table of operations is made from X-rays alone: each is compared with the previous one
 (`since`).
 """
 
@@ -27,7 +27,7 @@ FAINTEST = 1_000  # bytes that get the palest colour; the scale is logarithmic
 
 
 def new_objects(picture: Snapshot) -> pd.DataFrame:
-    """The objects that a picture has and the one before it had not.
+    """Return the objects that are in an X-ray and not in the one before it.
 
     Args:
         picture: an X-ray; without `since` everything in it is new.
@@ -42,13 +42,13 @@ def new_objects(picture: Snapshot) -> pd.DataFrame:
 
 
 def data_files(picture: Snapshot) -> str:
-    """The kinds of new data files: `base`, `log`, `base and log`, or `none`."""
+    """Return the kinds of new data files: `base`, `log`, `base and log`, or `none`."""
     parts = set(new_objects(picture)["part"])
     return " and ".join(kind for kind in ("base", "log") if kind in parts) or "none"
 
 
 def footer_of(lab, path: str) -> dict[str, str]:
-    """The entries in the footer of a Parquet file, with their sizes."""
+    """Return the entries in the footer of a Parquet file, with their sizes."""
     content = io.BytesIO(store.read(lab.endpoints, store.key_of(path)))
     entries = pq.read_metadata(content).metadata
     return {name.decode(): f"{len(value):,} bytes" for name, value in entries.items()}
@@ -56,11 +56,11 @@ def footer_of(lab, path: str) -> dict[str, str]:
 
 @dataclass(frozen=True, repr=False)
 class WriteHeat:
-    """Operations as rows, the parts of each table as columns, bytes written as heat.
+    """Heat map of bytes written: operations as rows, the parts of each table as columns.
 
     Args:
-        pictures: an X-ray of each operation and table type (`COPY_ON_WRITE` or `MERGE_ON_READ`),
-            taken after the operation, with `since` the one before it.
+        pictures: by operation and table type (`COPY_ON_WRITE` or `MERGE_ON_READ`), an X-ray taken
+            after the operation, with `since` the one before it.
     """
 
     pictures: Mapping[tuple[str, str], Snapshot]
@@ -71,7 +71,7 @@ class WriteHeat:
         return list(dict.fromkeys(operation for operation, _ in self.pictures))
 
     def files(self, kind: str) -> dict[str, str]:
-        """The data files that each operation made in a table, in the words of `data_files`.
+        """Return the kinds of data files that each operation created, as `data_files` names them.
 
         Args:
             kind: `COPY_ON_WRITE` or `MERGE_ON_READ`.
@@ -79,7 +79,7 @@ class WriteHeat:
         return {op: data_files(self.pictures[op, kind]) for op in self.operations}
 
     def frame(self) -> pd.DataFrame:
-        """Bytes of the new objects: one row per operation, columns by table type and part."""
+        """Return the bytes of the new objects: a row per operation, columns by type and part."""
         rows = {}
         for operation in self.operations:
             row = {}
@@ -91,7 +91,7 @@ class WriteHeat:
         return pd.DataFrame.from_dict(rows, orient="index")
 
     def rows(self) -> pd.DataFrame:
-        """Rows that each commit changed and wrote, by table type and operation.
+        """Return the rows that each commit changed and wrote, by table type and operation.
 
         A compaction is left out, because it changes no row.
         """
@@ -134,12 +134,12 @@ class WriteHeat:
 
 
 def _heat(size: int, hottest: int) -> float | None:
-    """From 0 to 1, growing with the logarithm of the bytes; None when there are none."""
+    """Logarithmic scale from 0 to 1; None for 0 bytes."""
     return log(max(size, FAINTEST) / FAINTEST) / log(hottest / FAINTEST) if size else None
 
 
 def draw_sweep(sweep: pd.DataFrame) -> str:
-    """Bytes written by one upsert, against the number of orders that it changed.
+    """Draw the bytes written by one upsert against the number of orders that it changed.
 
     Args:
         sweep: a row per number of changed orders, a column of bytes per table type.
@@ -157,12 +157,12 @@ def draw_sweep(sweep: pd.DataFrame) -> str:
 def judge_articles(
     heat: WriteHeat, rows_of_o21: pd.DataFrame, refusals: Mapping[str, str], metadata: set[str]
 ):
-    """Two articles' claims about the table types, against the lesson's measurements.
+    """Compare two articles' claims about the table types with the lesson's measurements.
 
     Args:
         rows_of_o21: rows of the deleted order, by where they were looked for and by table type.
-        refusals: what a table said that refused a compaction, by table type.
-        metadata: the parts of the metadata table by default.
+        refusals: by table type, the error of a table that refused a compaction.
+        metadata: the default parts of the metadata table.
 
     Returns:
         A styled table: statement, measurement, verdict.

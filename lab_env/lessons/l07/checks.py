@@ -1,6 +1,6 @@
-"""Checks of lesson 07: a stream's files, a clustering, a board after a cleaning, versions kept.
+"""Checks of lesson 07: a stream's files, clustering, a board after cleaning, retained versions.
 
-No check writes to the lesson's tables: they make new tables, or copies.
+No check writes to the lesson's tables; each creates new tables or copies.
 """
 
 import io
@@ -42,7 +42,7 @@ ROUNDED, EVEN = ((4, 10), (3, 8), (4, 7), (5, 9)), ((5, 10), (3, 9), (4, 8))
 
 @check("07.1")
 def writes_the_stream(lab, stream_into):
-    """Stream three rows in two files by bulk insert, and by an upsert, which keeps two."""
+    """Stream three rows from two files: bulk insert keeps all three, upsert keeps two."""
     path = lab.scratch("stream-table")
     _stream(lab, stream_into, path, "bulk_insert", rows=3)
     # A copy without a commit, because a stream looks for a new table's properties for 5 s.
@@ -54,7 +54,7 @@ def writes_the_stream(lab, stream_into):
 
 
 def _stream(lab, stream_into, path: str, operation: str, rows: int) -> None:
-    """Let the answer stream two files, of which two rows are of one order, into a table."""
+    """Run the answer's stream from two files, with two rows of the same order, into a table."""
     checkpoint = lab.scratch("stream-checkpoint")
     files = lab.spark.readStream.schema(ORDER).option("maxFilesPerTrigger", 1)
     with session_spared(), own_streams_stopped(lab.spark, STREAM_TIMEOUT_S) as stopped:
@@ -163,7 +163,7 @@ def clusters(lab, cluster):
 
 @check("07.3")
 def few_files(lab, answer):
-    """Write three batches with these options, then count files, rows and actions."""
+    """Write three batches with these options; check files, rows and timeline actions."""
     path = lab.scratch("few_files")
     options = BULK | {"hoodie.table.name": "few_files"} | dict(answer)
     _write_many_files(lab, path, options)
@@ -226,7 +226,7 @@ def few_files(lab, answer):
 
 @check("07.4")
 def looks_again(lab, board_now):
-    """Show a copy of the lesson's table without its last write, then with it and cleaned."""
+    """Run the function on a table without its last write, then with it and after cleaning."""
     source, path = lab.path("orders"), lab.scratch("board")
     newest = lab.xray(source)
     late = _since_the_last_write(newest)
@@ -277,14 +277,14 @@ def _since_the_last_write(table: Snapshot) -> tuple[Instant, ...]:
 
 
 def _replaced(table: Snapshot) -> list[DataFile]:
-    """The data files that no query of the newest state reads."""
+    """Data files that no query of the newest state reads."""
     current = {file for found in table.current for file in found.files}
     return [file for file in table.files if file not in current]
 
 
 @cache  # no later write changes what the table was
 def _true_boards(lab, late: tuple[Instant, ...]) -> tuple[Board, Board]:
-    """The board of the lesson's table without the late instants, and that of now."""
+    """Boards of the lesson's table: without the late instants, and now."""
     before = lab.scratch("board")
     copy_table(lab, lab.path("orders"), before, hidden=late)
     first, second = (
@@ -296,7 +296,7 @@ def _true_boards(lab, late: tuple[Instant, ...]) -> tuple[Board, Board]:
 
 @check("07.5")
 def cleans_for_the_readers(lab, clean_for):
-    """Clean copies of the lesson's table, for two workloads drawn by chance."""
+    """Clean copies of the lesson's table for two random workloads."""
     for every, longest in (secrets.choice(ROUNDED), secrets.choice(EVEN)):
         path = scratch_copy(lab, lab.path("orders_sized"), "retention")
         name = f"retention_{secrets.token_hex(3)}"
@@ -352,7 +352,7 @@ def cleans_for_the_readers(lab, clean_for):
 
 
 def _two_files(lab) -> str:
-    """A folder with O-1 in one Parquet file, O-1 and O-2 in another; written at the first call."""
+    """Folder with O-1 in one Parquet file, O-1 and O-2 in another; written on the first call."""
     path = lab.path("exercise/two_files")
     if not lab.files(path):
         one = _orders_of_two_days(lab, 1, 2, tasks=1)
@@ -361,7 +361,7 @@ def _two_files(lab) -> str:
 
 
 def _orders_of_two_days(lab, begin: int, end: int, tasks: int):
-    """Orders with the numbers from `begin` to before `end`, written by so many tasks."""
+    """Orders numbered from `begin` to `end` - 1, written by `tasks` tasks."""
     return lab.spark.range(begin, end, 1, tasks).selectExpr(
         "concat('O-', id) AS order_id",
         "'new' AS status",
@@ -371,14 +371,14 @@ def _orders_of_two_days(lab, begin: int, end: int, tasks: int):
 
 
 def _write_many_files(lab, path: str, options: dict[str, object]) -> None:
-    """Write orders in three writes of three tasks, each for two days."""
+    """Write orders of two days in three writes of three tasks each."""
     for number in range(WRITES):
         rows = _orders_of_two_days(lab, number * ROWS, (number + 1) * ROWS, TASKS)
         rows.write.format("hudi").options(**options).mode("append").save(path)
 
 
 def _many_files(lab) -> str:
-    """The path of a table of 18 files, written at the first call."""
+    """Path of a table of 18 files, written on the first call."""
     path = lab.path("exercise/many_files")
     if not lab.files(path):
         _write_many_files(lab, path, BULK | {"hoodie.table.name": "many_files"})
@@ -386,5 +386,5 @@ def _many_files(lab) -> str:
 
 
 def _versions(table) -> int:
-    """The number of versions of the file group that has most."""
+    """Number of versions in the file group that has the most."""
     return max(Counter(file.group for file in table.files).values())

@@ -1,4 +1,4 @@
-"""Sends the orders of lesson 07 and draws a table's files: sizes, requests, and bytes over time."""
+"""Sends the orders of lesson 07; draws a table's file sizes, requests, and bytes over time."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -29,8 +29,8 @@ def send_orders(lab: Lab, orders: DataFrame, partitions: int) -> None:
     """Send orders to the lesson's topic `orders`, to its partitions in turn.
 
     Args:
-        orders: with an `order_id` such as `O-17`, whose number chooses the partition.
-        partitions: of the topic, which is created.
+        orders: with an `order_id` such as `O-17`, whose number determines the topic partition.
+        partitions: number of partitions of the topic, which is created.
     """
     bootstrap, topic = lab.endpoints.kafka_bootstrap, lab.topic("orders")
     ensure_topic(bootstrap, topic, partitions)
@@ -42,10 +42,11 @@ def send_orders(lab: Lab, orders: DataFrame, partitions: int) -> None:
 
 
 def orders_as_stream(lab: Lab, schema: StructType, per_batch: int) -> DataFrame:
-    """The lesson's topic `orders` as a stream of orders.
+    """Return the lesson's topic `orders` as a stream of orders.
 
     Args:
         schema: of an order.
+        per_batch: maximum number of orders per batch.
     """
     topic = lab.topic("orders")
     limit = {"maxOffsetsPerTrigger": str(per_batch)}
@@ -55,7 +56,7 @@ def orders_as_stream(lab: Lab, schema: StructType, per_batch: int) -> DataFrame:
 
 
 def hudi_defaults(spark) -> dict[str, str]:
-    """The defaults of file sizing, clustering, cleaning and archiving, asked of its classes."""
+    """Return the defaults of file sizing, clustering, cleaning and archiving from Hudi's code."""
     config = spark._jvm.org.apache.hudi.config
     options = [
         getattr(getattr(config, kind), name) for kind, names in SERVICES.items() for name in names
@@ -64,21 +65,21 @@ def hudi_defaults(spark) -> dict[str, str]:
 
 
 def current_sizes(table: Snapshot) -> list[int]:
-    """Sizes in bytes of the files that a query of the newest state reads."""
+    """Return the sizes in bytes of the files that a query of the newest state reads."""
     return [file.size for found in table.current for file in found.files]
 
 
 def older_sizes(table: Snapshot) -> list[int]:
-    """Sizes in bytes of the data files that no query of the newest state reads."""
+    """Return the sizes in bytes of the data files that no query of the newest state reads."""
     current = {file for found in table.current for file in found.files}
     return [file.size for file in table.files if file not in current]
 
 
 def draw_files_and_requests(tables: dict[str, Snapshot], requests: dict[str, Requests]) -> str:
-    """Draw one row per table: its current files as dots by size, and the requests of one query.
+    """Draw one row per table: a dot for each current file by size, and the requests of one query.
 
     Args:
-        requests: of the same query on each table, by the same names.
+        requests: of the same query on each table, by the names of `tables`.
     """
     names = list(tables)
     height = 1.1 + 0.55 * len(names)
@@ -128,7 +129,7 @@ def _files(number: int) -> str:
 
 
 def _readable_sizes(axes) -> None:
-    """Ticks such as 10, 20, 50, 100 instead of powers of ten."""
+    """Set ticks such as 10, 20, 50, 100 instead of powers of ten."""
     low, high = axes.get_xlim()
     ticks = [base * 10**power for power in range(-1, 7) for base in (1, 2, 5)]
     axes.set_xticks([t for t in ticks if low <= t <= high])

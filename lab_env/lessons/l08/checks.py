@@ -1,4 +1,4 @@
-"""Checks of lesson 08: rows found by an index, a list of keys, moved orders, files skipped."""
+"""Checks of lesson 08: index look-ups, the record index, moved orders, data skipping."""
 
 import random
 import re
@@ -22,7 +22,7 @@ FEW_FILES = 10  # the list's file groups by default; `LISTS` asks for one
 
 @check("08.1")
 def upserts_by_index(lab, upsert):
-    """Let O-4 change its day by BLOOM, which looks only there, and O-3 by GLOBAL_BLOOM."""
+    """Move O-4 to another day with BLOOM, which searches one day, and O-3 with GLOBAL_BLOOM."""
     path = lab.scratch("upsert")
     first = _orders(lab, "id < 5", "new", f"IF(id IN (1, 3), '{OLD}', '{NEW}')", 10)
     paid = _orders(lab, "id = 4", "paid", f"'{OLD}'", 11)
@@ -60,7 +60,7 @@ def upserts_by_index(lab, upsert):
 
 @check("08.2")
 def writes_listed(lab, write_listed):
-    """Write four orders, then delete one by a row that names another day."""
+    """Write four orders, then delete one with a row that names another day."""
     path = lab.scratch("listed")
     first = _orders(lab, "id < 5", "new", f"IF(id IN (1, 3), '{OLD}', '{NEW}')", 10)
     write_listed(first, path, "bulk_insert")
@@ -96,7 +96,7 @@ def writes_listed(lab, write_listed):
 
 @check("08.3")
 def moves_orders(lab, move):
-    """Move two orders in a copy of the lesson's table, and watch which files are opened."""
+    """Move two orders in a copy of the lesson's table, and check which files are opened."""
     source = lab.path("orders_indexed")
     path = scratch_copy(lab, source, "moved")
     # none of those that the lesson moves
@@ -142,9 +142,9 @@ def moves_orders(lab, move):
 
 
 def _list_was_asked(lookup) -> bool:
-    """True if no file was searched after the list of keys had been read.
+    """True if no file was searched after the record index had been read.
 
-    A query of the learner's may have read all files before that.
+    A query by the learner's code may have read all files before that.
     """
     opened = re.findall(r"reopen\(s3a://(\S+)\)", lookup.reads.log)
     listed = [place for place, key in enumerate(opened) if "/metadata/record_index/" in key]
@@ -200,7 +200,7 @@ def proves_that_a_filter_skips(lab, answer):
 
 
 def _orders(lab, which: str, status: str, day: str, hour: int):
-    """Orders O-1 to O-5, those for which the condition on `id` holds.
+    """Orders O-1 to O-5 for which the condition on `id` holds.
 
     Args:
         hour: of `order_ts`.
@@ -213,5 +213,5 @@ def _orders(lab, which: str, status: str, day: str, hour: int):
 
 
 def _placed(rows):
-    """Rows with a key of their own where an order may be in two partitions."""
+    """Rows with a column `place` as key, because an order may be in two table partitions."""
     return rows.select("*", F.expr("order_id || ' in ' || partition_date").alias("place"))

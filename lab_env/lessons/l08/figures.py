@@ -1,7 +1,7 @@
-"""Shows how a write found its rows: what it did with each file of the table, as counts and a grid.
+"""Shows which files a write searched for its rows, as counts and as a grid.
 
-A Parquet file is read from its end. One request asks for the last eight bytes, which say how long
-the footer is; another asks for the footer. Requests for other places are for rows.
+A Parquet file is read from its end: one request for the last eight bytes, which hold the length of
+the footer, and one for the footer. Requests for other places are for rows.
 """
 
 import io
@@ -31,7 +31,7 @@ FILLS = {"rewritten": AMBER, "rows": SKY, "footer": "#CFE8F7", "none": "none"}
 
 @dataclass
 class Lookup:
-    """One write, and how it found its rows.
+    """One write, and the files that it searched for its rows.
 
     Args:
         picture: the table after the write, compared with the one before it.
@@ -59,9 +59,9 @@ class Lookup:
     def files(self) -> pd.DataFrame:
         """One row per file that was current before the write.
 
-        Its columns: partition, group, bytes (read from it), and found: `rewritten`, `rows` (some
+        Columns: partition, group, bytes (read from it), and found: `rewritten`, `rows` (some
         were read), `footer` (nothing else was read), or `none` (it was not opened). In each
-        partition the files with the most work come first.
+        table partition the files with the most work come first.
         """
         read = self.reads.frame()
         prefix = store.key_of(self.after.path)
@@ -79,7 +79,10 @@ class Lookup:
 
     @property
     def figures(self) -> dict[str, int]:
-        """Counts of files: opened, rows read in, rewritten; metadata files read and written."""
+        """Counts of the files that the write opened, read beyond the footer, and rewritten.
+
+        Also of the metadata files that it read and wrote.
+        """
         count = self.files["found"].value_counts()
         opened = int((self.files["found"] != "none").sum())
         written = self.after - self.before
@@ -98,7 +101,7 @@ class Lookup:
 
 @contextmanager
 def watch_lookup(lab: Lab, path: str) -> Generator[Lookup]:
-    """Watch how a write in a `with` block finds its rows.
+    """Record which files the write in a `with` block searches for its rows.
 
     Yields:
         The look-up, complete after the block.
@@ -113,21 +116,21 @@ def watch_lookup(lab: Lab, path: str) -> Generator[Lookup]:
 
 
 def metadata_parts(table: Snapshot) -> pd.Series:
-    """The parts of a table's metadata table, and the number of objects in each."""
+    """Return the parts of a table's metadata table, with the number of objects in each."""
     names = table.frame().query("part == 'metadata'")["name"]
     parts = names.str.extract(r"\.hoodie/metadata/([a-z_]+)/")[0].dropna()
     return parts.value_counts().sort_index().rename("objects").rename_axis("part")
 
 
 def key_ranges(lab: Lab, path: str) -> pd.DataFrame:
-    """The ranges of keys by the footers of a table's current base files.
+    """Return the key range of each current base file, from its footer.
 
     Args:
-        lab: the lab in whose store the table lies.
+        lab: the lab whose store has the table.
         path: of a table whose keys end in a number, as in `O-0017`.
 
     Returns:
-        One row per file, by the lowest key: low and high (the numbers of the lowest and the
+        One row per file, sorted by the lowest key: low and high (the numbers of the lowest and the
         highest key), and the bytes of the bloom filter.
     """
     rows = []
@@ -141,12 +144,12 @@ def key_ranges(lab: Lab, path: str) -> pd.DataFrame:
 
 
 def lookup_table(lookups: dict[str, Lookup]) -> pd.DataFrame:
-    """The figures of several writes, one row per write."""
+    """Return the figures of several writes, one row per write."""
     return pd.DataFrame({name: lookup.figures for name, lookup in lookups.items()}).T
 
 
 def lookup_chart(lookups: dict[str, Lookup]) -> str:
-    """Draw a grid, one line per index and one cell per file, and the duration of each write."""
+    """Draw a grid with a row per index and a cell per file, and the duration of each write."""
     figure, (grid, times) = new_panels(
         ["what the write did with each file", "seconds"], width=8.4, height=0.6 + 0.5 * len(lookups)
     )

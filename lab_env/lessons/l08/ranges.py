@@ -1,4 +1,4 @@
-"""Draws the range of a column's values in each file as a bar, and a filter across the bars."""
+"""Draws the range of a column's values in each file as a bar, with a filter as a band."""
 
 import pandas as pd
 
@@ -11,12 +11,12 @@ HIT, MISS, FILTER = BLUE, GREY, VERMILION
 def range_chart(
     panels: dict[str, pd.DataFrame], filters: dict[str, tuple[float, float]], label: str = ""
 ) -> str:
-    """Draw a bar from the smallest to the largest value of each file; blue if it meets the filter.
+    """Draw a bar from each file's smallest to its largest value; blue if it overlaps the filter.
 
     Args:
         panels: by title, a table with one row per file, from top to bottom, and the columns low
-            and high; the panels stand side by side.
-        filters: by title, the lowest and the highest value that the filter asks for.
+            and high; the panels are drawn side by side.
+        filters: by title, the lowest and the highest value that the filter selects.
     """
     files = max(len(ranges) for ranges in panels.values())
     figure, axes_of = new_panels(list(panels), width=8.4, height=0.9 + 0.2 * files)
@@ -50,8 +50,9 @@ def draw_orders(found: pd.DataFrame, hours: tuple[float, float], large_amount: f
     Args:
         found: one row per file, with the columns `min(order_ts)`, `max(order_ts)`, `min(amount)`
             and `max(amount)`.
-        hours: the first filter asks for the hours between these two, from the first order on.
-        large_amount: the second filter asks for this amount or more.
+        hours: the first filter selects the orders between these two times, in hours from the first
+            order.
+        large_amount: the second filter selects this amount or more.
     """
     times, amounts = "order_ts, in hours from the start", "amount"
     ordered = found[["min(order_ts)", "max(order_ts)"]]

@@ -1,7 +1,7 @@
-"""Checks of lesson 09: the rows that a reader of the learner's returns from a table with a log.
+"""Checks of lesson 09: the rows that the learner's readers return from a table with a log.
 
 The small Merge-on-Read table has two commits. The second changes three orders and erases one in a
-log, and brings a new order in a base file. Which orders these are is drawn.
+log, and adds a new order in a base file. The orders are chosen at random.
 """
 
 import random
@@ -45,15 +45,15 @@ MISTAKES = {  # by what a board then says of new orders
 
 @dataclass(frozen=True)
 class TwoCommits:
-    """A table, a copy from between its commits, and the orders that the second one changes.
+    """A table, a copy with its first commit only, and the orders that the second commit changes.
 
     Args:
         before: path of the copy.
         after: path of the table.
-        amount: costs 4.00 in place of 10.00.
-        status: is paid.
-        touched: has the same amount and status at a later time.
-        erased: is erased.
+        amount: number of the order that costs 4.00 instead of 10.00.
+        status: number of the order that is paid.
+        touched: number of the order that only gets a later time.
+        erased: number of the order that is erased.
     """
 
     before: str
@@ -66,7 +66,7 @@ class TwoCommits:
 
 @check("09.1")
 def opens_by_query_type(lab, read_orders):
-    """Open a table before its second commit, and by each type after it."""
+    """Open a table before its second commit, and with each query type after it."""
     table, path = _two_commits(lab), scratch_copy(lab, _two_commits(lab).before, "opened")
     with _session_left_alone(lab):
         expect_rows(_table(read_orders(path, "snapshot")), _read(lab, path))
@@ -93,7 +93,7 @@ def opens_by_query_type(lab, read_orders):
 
 @check("09.2")
 def newest_rows_by_name(lab, newest_rows):
-    """Ask for a name that the session has read, before and after a commit of another job."""
+    """Query by a name that the session has already read, before and after another job's commit."""
     table = _two_commits(lab)
     path = scratch_copy(lab, table.before, "named")
     with _names(lab, path) as (name, _):
@@ -120,7 +120,7 @@ def newest_rows_by_name(lab, newest_rows):
 
 @check("09.3")
 def finds_stale_orders(lab, find_stale_orders):
-    """Call the function on a table with half a commit, and on one with a new order in a log."""
+    """Run the function on a table with changes in logs, and on one with a new order in a log."""
     table = _two_commits(lab)
     found = [as_text(order) for order in as_list(find_stale_orders(table.after))]
     amount, status, erased = (f"O-{n}" for n in (table.amount, table.status, table.erased))
@@ -173,7 +173,7 @@ def finds_stale_orders(lab, find_stale_orders):
 
 @check("09.4")
 def board_of_a_true_state(lab, show_board):
-    """Ask for both names of a table, which were read before a commit, in a session with a type."""
+    """Query both names of a table, read before a commit, in a session that sets a query type."""
     table = _two_commits(lab)
     path = scratch_copy(lab, table.before, "board")
     with _names(lab, path) as names:
@@ -205,7 +205,7 @@ def _expect_board(name: str, answer, right: dict[str, int]) -> None:
 
 @contextmanager
 def _names(lab, path: str) -> Generator[tuple[str, str]]:
-    """Give a table a name and one for its read-optimised query, and read both."""
+    """Register a name for a table and one for its read-optimised query; read both."""
     name = f"named_{secrets.token_hex(3)}"
     names = name, f"{name}_ro"
     try:
@@ -221,7 +221,7 @@ def _names(lab, path: str) -> Generator[tuple[str, str]]:
 
 @contextmanager
 def _session_left_alone(lab) -> Generator[None]:
-    """Expect that the body never changes the session's query type, even for a moment."""
+    """Check that the body never changes the session's query type, even for a moment."""
     setting, done = lab.spark.conf, Event()
     kept = setting.get(QUERY_TYPE, "")
     seen = {kept}
@@ -260,7 +260,7 @@ def _table(answer) -> DataFrame:
 
 
 def _cost(rows, number: int) -> object:
-    """The amount of an order in a learner's table, which has each key once."""
+    """Amount of an order in the learner's result, which must have each key once."""
     twice = [key for key, times in keys_of(_table(rows)).items() if times > 1]
     expect(
         not twice,
@@ -290,7 +290,7 @@ def _two_commits(lab) -> TwoCommits:
 
 @cache
 def _logged(lab) -> str:
-    """The path of a table with O-1 in a base file and O-2 in a log, written at the first call."""
+    """Path of a table with O-1 in a base file and O-2 in a log, written on the first call."""
     path = lab.scratch("logged")
     for which in ("id = 1", "id = 2"):
         _write(lab, path, which, None, **BUCKET)
@@ -298,7 +298,7 @@ def _logged(lab) -> str:
 
 
 def _write(lab, path: str, which: str, table: TwoCommits | None = None, **options: str) -> None:
-    """Upsert orders of 10.00, or as the table's second commit has them; O-1002 costs 25.00."""
+    """Upsert orders of 10.00, or as changed by the table's second commit; O-1002 costs 25.00."""
     cheap, paid, erased = (table.amount, table.status, table.erased) if table else (0, 0, 0)
     rows = lab.spark.sql(f"""
         SELECT 'O-' || id AS order_id, IF(id = {paid}, 'paid', 'new') AS status,

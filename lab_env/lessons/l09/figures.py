@@ -1,4 +1,4 @@
-"""Pictures of lesson 09: answers of queries with the files they read, and two sums over time."""
+"""Figures of lesson 09: answers of queries with the files they read, and two sums over time."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -35,18 +35,18 @@ class Answer:
 
     @property
     def files(self) -> str:
-        """The files in words, for example `2 base + 1 log`."""
+        """Number of files in words, for example `2 base + 1 log`."""
         return f"{self.base} base" + (f" + {self.logs} log" if self.logs else "")
 
 
 def run_query(lab: Lab, question) -> Answer:
     """Run a query and record which data files its tasks read.
 
-    Planning is not counted. It takes the files from the timeline, and the schema from a file of
-    the newest commit, which may be a log that no task reads.
+    Planning is not counted. It reads the timeline for the files, and a file of the newest commit
+    for the schema; that may be a log that no task reads.
 
     Args:
-        lab: whose session; the reads of executors on a cluster are not seen.
+        lab: its session is used; reads by executors on a cluster are not recorded.
     """
     question._jdf.queryExecution().executedPlan()  # plan now: the DataFrame keeps its plan
     with watch(lab) as reads, InputBytes(lab.spark, lab.base) as read:
@@ -58,11 +58,11 @@ def run_query(lab: Lab, question) -> Answer:
 
 @dataclass(frozen=True, repr=False)
 class QueryGrid:
-    """One row per table type and query type, one column per moment: the answers and their cost.
+    """Answers and their cost: one row per table type and query type, one column per moment.
 
     Args:
         answers: by moment, table type and query type.
-        column: which column of the answers' rows the grid shows.
+        column: the column of the answers' rows that the grid shows.
     """
 
     answers: Mapping[tuple[str, str, str], Answer]
@@ -70,7 +70,7 @@ class QueryGrid:
 
     @property
     def moments(self) -> list[str]:
-        """The moments, in their order."""
+        """The moments, in order."""
         return list(dict.fromkeys(moment for moment, _, _ in self.answers))
 
     @property
@@ -79,7 +79,7 @@ class QueryGrid:
         return list(dict.fromkeys((kind, query) for _, kind, query in self.answers))
 
     def answers_of(self, kind: str) -> dict[str, list]:
-        """The answers of each query type on one table type, moment by moment."""
+        """Return the answers of each query type on one table type, moment by moment."""
         return {
             query: [self.answers[moment, kind, query].row[self.column] for moment in self.moments]
             for of, query in self.queries
@@ -87,10 +87,10 @@ class QueryGrid:
         }
 
     def frame(self, what: str = "") -> pd.DataFrame:
-        """The grid as a table, moments as columns.
+        """Return the grid as a table, moments as columns.
 
         Args:
-            what: `base`, `logs` or `bytes`; the answers when not given.
+            what: `base`, `logs` or `bytes`; by default the answers.
         """
         rows = [
             [
@@ -122,14 +122,14 @@ class QueryGrid:
 
 
 def _cell(answer: Answer, column: str, most: int) -> str:
-    """One cell of the grid; the more bytes were read, the stronger its colour."""
+    """One cell of the grid; more bytes read give a stronger colour."""
     value = f"<b style='font-size:120%'>{escape(str(answer.row[column]))}</b>"
     cost = f"{answer.files}, {size_text(answer.bytes)}"
     return shown.cell(f"{value}<br><small>{escape(cost)}</small>", "center", answer.bytes / most)
 
 
 def draw_totals(totals: pd.DataFrame) -> str:
-    """The sum of all amounts by each query type, moment by moment.
+    """Draw the sum of all amounts by each query type, moment by moment.
 
     Args:
         totals: a row per moment, the columns `snapshot` and `read_optimized`.

@@ -1,4 +1,4 @@
-"""Checks of lesson 10: time travel, the board at a moment, a restore, a replay, a cleaning."""
+"""Checks of lesson 10: time travel, the board at a moment, a restore, a replay, cleaning."""
 
 import json
 import secrets
@@ -32,7 +32,7 @@ SCHEMA = (
 
 @check("10.1")
 def travels_in_time(lab, as_of):
-    """Ask for each write of the lesson's table, the newest first, and for an older copy."""
+    """Query the lesson's table as of each write, the newest first, and an older copy."""
     path = lab.path("orders")
     writes = _writes(lab, path)
     now = _amounts(_rows(lab, writes[-1]))
@@ -120,7 +120,7 @@ def board_at_a_moment(lab, board_at):
 
 
 def _pending(lab, path: str, write: Instant) -> str:
-    """The path of a copy in which a write was requested and is not complete."""
+    """Path of a copy in which a write was requested but is not complete."""
     copy = scratch_copy(lab, path, "pending")
     for file in lab.files(copy):
         if f"/{write.requested}_{write.completed}." in file.key:
@@ -129,9 +129,9 @@ def _pending(lab, path: str, write: Instant) -> str:
 
 
 def _moments(writes: tuple[Instant, ...]) -> list[str]:
-    """After the last completion, at an earlier one drawn by chance, and within a write.
+    """Three moments: after the last completion, at a random earlier completion, and during a write.
 
-    The completion is not the last one: there, rows filtered by their commit time are still right.
+    The completion is not the last one: for that one, rows filtered by commit time would be right.
     """
     write = secrets.choice(writes[1:])
     begin, end = to_seconds(write.requested), to_seconds(write.completed)
@@ -141,7 +141,7 @@ def _moments(writes: tuple[Instant, ...]) -> list[str]:
 
 
 def _writes(lab, path: str) -> tuple[Instant, ...]:
-    """The complete writes of a table, in their order."""
+    """Completed writes of a table, oldest first."""
     return tuple(i for i in lab.xray(path).instants if i.writes and i.completed)
 
 
@@ -159,14 +159,14 @@ def _columns() -> list[str]:
 
 @cache  # no later write changes what the table was
 def _rows(lab, write: Instant) -> list:
-    """The rows of the lesson's table as of one of its writes."""
+    """Rows of the lesson's table as of one of its writes."""
     reader = lab.spark.read.format("hudi").option("as.of.instant", write.requested)
     return reader.load(lab.path("orders")).select(_columns()).collect()
 
 
 @check("10.3")
 def goes_back(lab, answer):
-    """Mark a write of a copy of a table, and go back to it."""
+    """Set a savepoint on a write of a copy of a table, and restore the copy to it."""
     mark, go_back = as_pair(answer, "The two functions are expected: `[mark, go_back]`")
     path = scratch_copy(lab, _four_writes(lab), "went_back")
     writes = [write.requested for write in _writes(lab, path)]
@@ -230,10 +230,10 @@ def _restored(lab, path: str) -> bool:
 
 @check("10.4")
 def undone_without_loss(lab, replay):
-    """Call the function on a copy of the lesson's table as it was restored, and compare.
+    """Run the function on a copy of the lesson's table as restored, and compare the rows.
 
-    One that leaves no checkpoint in the lesson's folder is called again: it may go on from one
-    that lies elsewhere.
+    If the function leaves no checkpoint in the lesson's folder, it is run again, because it may
+    resume from a checkpoint elsewhere.
     """
     streamed = _replay(lab, replay) or _replay(lab, replay)
     goes_on = (
@@ -249,7 +249,7 @@ def undone_without_loss(lab, replay):
 
 
 def _replay(lab, replay) -> bool:
-    """Expect that a replay brings all good orders; returns whether it began a checkpoint."""
+    """Check that a replay restores all good orders; return True if it started a new checkpoint."""
     source, path = lab.path("orders"), lab.scratch("restored")
     copy_table(lab, source, path, hidden=_after_the_restore(lab.xray(source).instants))
     writes, checkpoints = len(_writes(lab, path)), _checkpoints(lab)
@@ -303,7 +303,7 @@ def _replay(lab, replay) -> bool:
 
 
 def _good_orders(lab) -> DataFrame:
-    """The newest good event of each order in the lesson's topic."""
+    """Newest good event of each order in the lesson's topic."""
     newest: dict[str, dict] = {}
     for message in read_topic(lab.endpoints.kafka_bootstrap, lab.topic("orders")):
         event = json.loads(message.value())
@@ -315,7 +315,7 @@ def _good_orders(lab) -> DataFrame:
 
 
 def _after_the_restore(instants: Sequence[Instant]) -> tuple[Instant, ...]:
-    """The instants after the newest restore, such as the learner's replay of the lesson's table."""
+    """Instants after the newest restore, such as the learner's replay of the lesson's table."""
     restores = [place for place, found in enumerate(instants) if found.action == "restore"]
     if not restores:
         raise Unreadable("Run the cells of this section first: they restore the table.")
@@ -323,15 +323,15 @@ def _after_the_restore(instants: Sequence[Instant]) -> tuple[Instant, ...]:
 
 
 def _checkpoints(lab) -> int:
-    """The number of streams of this lesson that have a checkpoint."""
+    """Number of this lesson's streams that have a checkpoint."""
     return sum(found.key.endswith("/sources/0/0") for found in lab.files(lab.base))
 
 
 @check("10.5")
 def keeps_the_past(lab, clean):
-    """Ask for two writes, and for one, each on a copy of a table of four.
+    """Ask to keep two writes, then one, each time in a copy of a table with four writes.
 
-    For three of four there would be nothing to clean: the cleaner keeps the files of one commit
+    With three of four there would be nothing to clean: the cleaner keeps the files of one commit
     more than it retains.
     """
     for asked in (2, 1):
@@ -370,7 +370,7 @@ def keeps_the_past(lab, clean):
 
 @contextmanager
 def _named(lab, path: str) -> Generator[str]:
-    """A table's name in SQL, for as long as it is needed."""
+    """Register a table under a name while the body runs."""
     name = f"c_{secrets.token_hex(3)}"
     lab.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
     try:
@@ -381,7 +381,7 @@ def _named(lab, path: str) -> Generator[str]:
 
 @cache  # of a call that was interrupted, nothing is used
 def _four_writes(lab) -> str:
-    """The path of a table like the lesson's, to be copied; written at the first call."""
+    """Path of a table like the lesson's, to be copied; written on the first call."""
     path = lab.scratch("four_writes")
     for number in range(4):
         rows = make_changes(lab, "id BETWEEN 1 AND 25", "new", f"09:{number}0", f"{number} + id")

@@ -1,8 +1,8 @@
-"""Draws one value over time: what readers saw, and what a query AS OF each moment says.
+"""Draws one value over time: what readers saw, and what a query AS OF each moment returns.
 
-A query as of a moment takes the commits that were requested by then and are complete today. A
-reader at that moment saw the commits that were complete then. Between the request of a commit and
-its completion the two differ.
+A query as of a moment includes the commits that were requested by then and are complete today. A
+reader at that moment saw the commits that were complete then. Between a commit's request and its
+completion the two differ.
 """
 
 from bisect import bisect_right
@@ -25,7 +25,9 @@ WITHIN, BETWEEN = 1.0, 1.3  # widths: from request to completion, from there to 
 
 
 def amount_of(order: str, table: DataFrame) -> str | None:
-    """The amount of one order in a table; Hudi's own words if it refuses; None without a row.
+    """Return the amount of one order in a table; None without a row.
+
+    If Hudi refuses the query, return its message.
 
     Args:
         order: for example `O-17`.
@@ -40,7 +42,7 @@ def amount_of(order: str, table: DataFrame) -> str | None:
 
 
 def show_answers(answers: pd.DataFrame | Mapping[str, str]):
-    """A table of answers that may be whole sentences.
+    """Return a styled table of answers, which may be whole sentences.
 
     Args:
         answers: a table, or one answer by the question.
@@ -66,12 +68,12 @@ class Version:
 
 
 class AsOf:
-    """Two lanes, one per question, with each commit as two ticks and a cursor at one moment.
+    """Two lanes, readers and AS OF, with each commit as two ticks and a cursor at one moment.
 
     Args:
         title: says which value is drawn.
-        versions: in the order of the timeline; each complete before the next was requested.
-        cursor: a moment, in the form of the instants; None draws no cursor.
+        versions: in timeline order; each is complete before the next was requested.
+        cursor: a moment, in the format of instants; None draws no cursor.
     """
 
     def __init__(self, title: str, versions: list[Version], cursor: str | None = None):
@@ -80,11 +82,11 @@ class AsOf:
         self.cursor = cursor
 
     def as_of(self, moment: str) -> str | None:
-        """The value in a query as of a moment, asked today; None before the first request."""
+        """Return what a query as of a moment returns today; None before the first request."""
         return self._at(moment, [version.requested for version in self.versions])
 
     def readers(self, moment: str) -> str | None:
-        """The value that a reader saw at a moment; None before the first completion."""
+        """Return the value that a reader saw at a moment; None before the first completion."""
         return self._at(moment, [version.completed for version in self.versions])
 
     def _at(self, moment: str, begins: list[str]) -> str | None:
@@ -92,7 +94,7 @@ class AsOf:
         return self.versions[known - 1].value if known else None
 
     def _places(self) -> dict[str, float]:
-        """The place of each tick on the axis: even distances, not to scale."""
+        """Position of each tick on the axis: evenly spaced, not to scale."""
         places, at = {}, 0.0
         for version in self.versions:
             places[version.requested] = at
@@ -101,7 +103,7 @@ class AsOf:
         return places
 
     def place(self, moment: str) -> float:
-        """The place of a moment on the axis: between its ticks, with a distance from both."""
+        """Return the position of a moment on the axis: between its ticks, away from both."""
         places = self._places()
         if moment in places:
             return places[moment]

@@ -1,4 +1,4 @@
-"""The shop of lesson 10: sends orders, knows what a table should say, writes slowly."""
+"""The shop of lesson 10: sends orders, computes what a table should contain, writes slowly."""
 
 import json
 import time
@@ -14,7 +14,7 @@ TIMEOUT_S = 120
 
 
 def make_changes(lab, which: str, status: str, at: str, amount: str) -> DataFrame:
-    """Changed orders: O-1 to O-20 were created on 20 November, later ones on the 21st.
+    """Return changed orders; O-1 to O-20 were created on 20 November, later ones on the 21st.
 
     Args:
         which: the condition on `id`, which goes from 1 to 99.
@@ -30,7 +30,7 @@ def make_changes(lab, which: str, status: str, at: str, amount: str) -> DataFram
 
 
 def send(lab, which: str, status: str, at: str, amount: str) -> None:
-    """Send changed orders to the lesson's topic, as JSON; the topic is made if need be.
+    """Send changed orders to the lesson's topic as JSON; create the topic if it is missing.
 
     The arguments are those of `make_changes`.
     """
@@ -44,7 +44,7 @@ def send(lab, which: str, status: str, at: str, amount: str) -> None:
 
 
 def topic_options(lab, offset: int = 0) -> dict[str, str]:
-    """The options with which Spark reads the lesson's topic, which has one partition."""
+    """Return Spark's options for reading the lesson's topic, which has one partition."""
     topic = lab.topic("orders")
     return {
         "kafka.bootstrap.servers": lab.endpoints.kafka_bootstrap,
@@ -54,10 +54,10 @@ def topic_options(lab, offset: int = 0) -> dict[str, str]:
 
 
 def compare_rows(lab, path: str) -> tuple[list[str], int, int]:
-    """Compare a table with the newest good event of each order in the topic; an amount of 0 is bad.
+    """Compare a table with the newest good event of each order; an amount of 0 is bad.
 
     Returns:
-        The missing orders, the number of orders that show an older version, that of zero amounts.
+        The missing orders, the number of orders with an older version, and of orders with amount 0.
     """
     newest: dict[str, str] = {}
     for message in read_topic(lab.endpoints.kafka_bootstrap, lab.topic("orders")):
@@ -78,13 +78,13 @@ def compare_rows(lab, path: str) -> tuple[list[str], int, int]:
 
 
 def compare(lab, path: str) -> dict[str, int]:
-    """The numbers of missing, stale and zero orders of a table, as in `compare_rows`."""
+    """Return the numbers of missing, stale and zero orders of a table, as in `compare_rows`."""
     missing, stale, zero = compare_rows(lab, path)
     return {"missing": len(missing), "stale": stale, "zero": zero}
 
 
 def slowly(rows: DataFrame) -> DataFrame:
-    """The same rows; each waits a second when it is read.
+    """Return the same rows, each delayed by a second when it is read.
 
     The condition always holds. It is a comparison, because Spark removes
     `coalesce(..., '') IS NOT NULL` from the plan: that expression can never be NULL.
@@ -96,10 +96,10 @@ def read_during(lab, path: str, writer: DataFrameWriter, read: Callable):
     """Save a batch, and call `read` while its write is requested but not complete.
 
     Returns:
-        What `read` returned; the write is complete by then.
+        The result of `read`; by then the write is complete.
 
     Raises:
-        RuntimeError: the write was complete before `read` could begin.
+        RuntimeError: the write was complete before `read` could start.
     """
     with ThreadPoolExecutor() as other_job:
         job = other_job.submit(writer.save, path)
@@ -114,10 +114,10 @@ def read_during(lab, path: str, writer: DataFrameWriter, read: Callable):
 
 
 def moment_of_a_write(lab, table: str, query) -> str:
-    """Wait until a stream's write is requested and not complete; the moment, as an instant has it.
+    """Wait until a stream's write is requested but not complete; return that moment.
 
     Returns:
-        Digits, year to millisecond, UTC.
+        Digits as in an instant: year to millisecond, UTC.
 
     Raises:
         TimeoutError: no write began.

@@ -1,8 +1,7 @@
 """Lesson 11's measurements and drawings: cost of queries, bookmarks, deliveries of two runs.
 
-In the drawing, rows delivered twice are red. A run's rows name their commit in
-`_hoodie_commit_time`, which is the commit's requested time. The axis shows requested and completion
-times in their order, without a scale.
+In the drawing, rows delivered twice are red. The rows of a run carry their commit's requested time
+in `_hoodie_commit_time`. The axis shows requested and completion times in order, not to scale.
 """
 
 import json
@@ -28,7 +27,7 @@ def cost_of(queries: Mapping) -> pd.DataFrame:
     """Run queries, and count what their scans read.
 
     Returns:
-        One line per query: `rows` that it delivers, and `files read`.
+        One row per query: `rows` returned, and `files read`.
     """
     cost = {}
     for name, query in queries.items():
@@ -38,9 +37,9 @@ def cost_of(queries: Mapping) -> pd.DataFrame:
 
 
 def kept_bookmark(lab, path: str) -> str:
-    """The bookmark in the newest commit of a table that carries one; `000` without any.
+    """Return the bookmark of the newest commit that has one; `000` if there is none.
 
-    Later commits may carry none: a clustering has no notes of the job.
+    Later commits may have none: a clustering does not store the job's bookmark.
 
     Args:
         path: of the table, which need not exist yet.
@@ -57,7 +56,7 @@ def kept_bookmark(lab, path: str) -> str:
 
 
 def stream_offsets(lab, checkpoint: str) -> list[str]:
-    """The progress of a stream that reads a Hudi table, batch by batch, from its checkpoint.
+    """Return the progress of a stream that reads a Hudi table, batch by batch, from its checkpoint.
 
     Returns:
         Hudi's completion times, in order.
@@ -76,7 +75,7 @@ class Deliveries:
     """Two runs of one reader.
 
     Args:
-        bookmark: where the second run begins its window, in the form of an instant's times.
+        bookmark: begin of the second run's window, in the format of an instant's times.
         first: rows of the first run; needs the columns `order_id` and `_hoodie_commit_time`.
         second: rows of the second run.
     """
@@ -86,7 +85,7 @@ class Deliveries:
     second: pd.DataFrame
 
     def counts(self, instants: Iterable[Instant]) -> pd.DataFrame:
-        """Rows per commit that only the first run delivered, only the second, and both.
+        """Return the rows per commit that only the first run delivered, only the second, and both.
 
         Args:
             instants: the table's timeline; instants that wrote no data are left out.
@@ -108,7 +107,7 @@ class Deliveries:
 
 
 def draw_deliveries(instants: Iterable[Instant], readers: Mapping[str, Deliveries]) -> str:
-    """Draw, per reader, the commits as bars from requested to completed and the bookmark as a line.
+    """Draw, per reader, commits as bars from requested to completed, and the bookmark as a line.
 
     Args:
         instants: the table's timeline, all complete.
@@ -137,7 +136,7 @@ def draw_deliveries(instants: Iterable[Instant], readers: Mapping[str, Deliverie
 
 
 def _label(counts: pd.Series) -> tuple[str, str]:
-    """The text beside a commit's bar, and the bar's colour."""
+    """Text next to a commit's bar, and the bar's colour."""
     if counts["twice"]:
         return f"{counts['twice']} rows twice", TWICE
     if counts["second"]:
@@ -148,7 +147,7 @@ def _label(counts: pd.Series) -> tuple[str, str]:
 
 
 def _position(time: str, moments: list[str]) -> float:
-    """The index of a time among the moments; between two of them if it is none of them."""
+    """Index of a time among the moments; halfway between two if it is not one of them."""
     if time in moments:
         return moments.index(time)
     return sum(moment < time for moment in moments) - 0.5

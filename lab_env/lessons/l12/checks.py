@@ -1,4 +1,4 @@
-"""Checks of lesson 12: the feeds of the lesson's own tables, made-up changes, copies of totals."""
+"""Checks of lesson 12: the lesson's change feeds, made-up changes, copies of the totals."""
 
 import random
 from collections import Counter
@@ -29,7 +29,7 @@ TOTALS = "customer_id STRING, cents BIGINT, upto STRING"
 
 @check("12.1")
 def reads_the_feed(lab, feed):
-    """Read the changes after the first commits of both tables, and after the last one of one."""
+    """Read the changes after the first commit of both tables, and after the last commit of one."""
     counts = []
     for table, place in (("orders_cow", 0), ("orders_mor", 0), ("orders_cow", -1)):
         path, commits = lab.path(table), _commits(lab, 2, table)
@@ -75,7 +75,7 @@ def reads_the_feed(lab, feed):
 
 @check("12.2")
 def one_orders_life(lab, life):
-    """Ask for each of six made-up lives, whose changes come in no order."""
+    """Ask for each of six made-up order histories, whose changes are shuffled."""
     lives = made_up_lives(random.Random())
     changes = lab.spark.createDataFrame(changes_of(lives), CHANGES).coalesce(1)
     for order, truth in lives.items():
@@ -102,7 +102,7 @@ def one_orders_life(lab, life):
 
 
 def made_up_lives(chosen: random.Random) -> dict[str, list[str | None]]:
-    """States by order id; some ids begin with another one."""
+    """Return states by order id; some ids are prefixes of others."""
     number = chosen.randint(2, 9)
     states: tuple[list[str | None], ...] = (
         ["new", "paid", "packed", "shipped", "returned"],
@@ -118,7 +118,7 @@ def made_up_lives(chosen: random.Random) -> dict[str, list[str | None]]:
 
 
 def changes_of(lives: dict[str, list[str | None]]) -> list[tuple]:
-    """The change rows of made-up lives, shuffled."""
+    """Return the change rows of made-up order histories, shuffled."""
     rows = []
     for order, states in lives.items():
         images = [(order, "C-1", state, 500) if state else None for state in states]
@@ -128,14 +128,14 @@ def changes_of(lives: dict[str, list[str | None]]) -> list[tuple]:
 
 
 def _change(number: int, before: Image | None, after: Image | None) -> tuple:
-    """A row of the feed; a later one has a higher number."""
+    """A row of the feed; later changes have higher numbers."""
     op = "i" if before is None else "u" if after else "d"
     return op, f"2026112010{number:02}00000", before, after
 
 
 @check("12.3")
 def revenue_by_changes(lab, deltas):
-    """Ask what made-up changes move; a full recompute before and after them tells."""
+    """Ask for the revenue changes of made-up changes; compare with a full recompute."""
     images = made_up_images(random.Random())
     rows = [_change(number, *pair) for number, pair in enumerate(images)]
     moved = deltas(lab.spark.createDataFrame(rows, CHANGES))
@@ -176,10 +176,10 @@ NAMES = ("C-101", "C-102", "C-103", "C-104", "C-105", "C-106")
 
 
 def made_up_images(chosen: random.Random) -> list[tuple[Image | None, Image | None]]:
-    """The images before and after of changes of every kind, in any order.
+    """Return the images before and after changes of every kind, in random order.
 
     Args:
-        chosen: draws the cents and the customers.
+        chosen: random generator.
     """
     made: list[tuple[Image | None, Image | None]] = [
         (None, ("O-99", NAMES[0], "cancelled", 100))  # whose sum is 0, not NULL
@@ -206,7 +206,7 @@ def made_up_images(chosen: random.Random) -> list[tuple[Image | None, Image | No
 
 
 def _revenue(images: list[tuple[Image | None, Image | None]], side: int, name: str = "") -> int:
-    """The worth of the images before (0) or after (1), of one customer or of all."""
+    """Revenue (cents) of the images before (0) or after (1), of one customer or of all."""
     return sum(
         image[3]
         for pair in images
@@ -215,11 +215,11 @@ def _revenue(images: list[tuple[Image | None, Image | None]], side: int, name: s
 
 
 def _why_off(images: list, excess: int, off: dict[str, int]) -> str:
-    """By how much an answer is off, and which mistake makes it so."""
+    """Explain by how much an answer is wrong, and which mistake causes it."""
     erased = _revenue([pair for pair in images if pair[1] is None], 0)
 
     def cancelled(side: int, only: bool) -> int:
-        """Cents of cancelled images; only of those whose change has no other image."""
+        """Cents of cancelled images; with `only`, of changes that have no other image."""
         chosen = [pair[side] for pair in images if not (only and pair[1 - side])]
         return sum(image[3] for image in chosen if image and image[2] == "cancelled")
 
@@ -264,7 +264,7 @@ def _wrong_by(cents: int) -> str:
 
 @check("12.4")
 def totals_with_their_bookmark(lab, write_totals):
-    """Move the totals of two customers and of one who has none yet, in two copies."""
+    """Change the totals of two known customers and of a new one, in two copies."""
     for _ in range(2):
         path = scratch_copy(lab, _other_totals(lab), "totals")
         before = {row.customer_id: row for row in _totals(lab, path).collect()}
@@ -313,7 +313,7 @@ def _totals(lab, path: str) -> DataFrame:
 
 
 def _expect_total(name: str, old: int, cents: int, row: Any, upto: str) -> None:
-    """Expect a customer's sum and the new bookmark."""
+    """Check a customer's sum and the new bookmark."""
     expect(row, "{} has no row yet, and {} cents to begin with: the row is missing.", name, cents)
     expect(
         row.cents is not None,
@@ -348,9 +348,9 @@ def _expect_total(name: str, old: int, cents: int, row: Any, upto: str) -> None:
 
 @cache  # of a call that was interrupted, nothing is used
 def _other_totals(lab) -> str:
-    """A table like the lesson's `revenue` with other cents and other bookmarks; made once.
+    """A table like the lesson's `revenue` with other cents and bookmarks; made once.
 
-    Its folder has files with larger bookmarks, too, of a write that is not on its timeline.
+    Its folder also has files with larger bookmarks, from a write that is not on its timeline.
     """
     made, commits = scratch_copy(lab, lab.path("revenue"), "totals"), _commits(lab, 4)
     more, old = random.randint(100, 999), _totals(lab, made).collect()
@@ -369,7 +369,7 @@ def _other_totals(lab) -> str:
 
 @check("12.5")
 def where_the_next_run_begins(lab, begin_of_next_run):
-    """Ask for the lesson's totals and for others; compare with the times of all changes."""
+    """Ask about the lesson's totals and about others; compare with the times of all changes."""
     newest, totals = _commits(lab, 4)[-1], lab.path("revenue")
     times = _times(lab, newest)
     open_changes = 0
@@ -421,7 +421,7 @@ def _commits(lab, count: int, table: str = "orders_cow") -> list[str]:
     """Requested times of the orders' commits: the insert, the payments, the events, the erasures.
 
     Raises:
-        LabError: the commits are not there yet, or no longer.
+        LabError: the commits are missing, or their changes have been cleaned away.
     """
     instants = lab.xray(lab.path(table)).instants
     commits = [instant.requested for instant in instants if instant.writes]
@@ -441,13 +441,13 @@ def _commits(lab, count: int, table: str = "orders_cow") -> list[str]:
 
 @cache  # the same for every answer, as long as nobody writes
 def _feed_rows(lab, table: str, begin: str, newest: str) -> list[str]:
-    """The rows of a table's feed after a commit, as sorted text."""
+    """Rows of a table's feed after a commit, as sorted text."""
     return sorted(map(str, _feed(lab, table, begin).select(*COLUMNS).collect()))
 
 
 @cache
 def _times(lab, newest: str) -> list[str]:
-    """The time of each change after the first commit."""
+    """Times of all changes after the first commit."""
     changes = _feed(lab, "orders_cow", _commits(lab, 4)[0])
     return [row.ts_ms for row in changes.select("ts_ms").collect()]
 

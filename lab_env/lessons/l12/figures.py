@@ -1,6 +1,6 @@
-"""Lesson 12's meters, comparisons and drawings: costs, totals, stories, and a waterfall.
+"""Lesson 12's meters, comparisons and drawings: costs, totals, order histories, and a waterfall.
 
-The waterfall leads from an old total by what each kind of change did to it to the new total.
+The waterfall shows how each kind of change leads from the old total to the new one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ ABSENT = "not there"
 
 
 class Cost:
-    """Counts what the queries inside a `with` block read: bytes of Spark's tasks, and requests.
+    """Measures the queries inside a `with` block: bytes read by Spark's tasks, and requests.
 
     Args:
         spark: the session.
@@ -47,12 +47,12 @@ class Cost:
 
 
 def euro(rows) -> Decimal:
-    """The sum of a DataFrame's column `cents`, in euro; 0 for no row."""
+    """Return the sum of a DataFrame's column `cents`, in euro; 0 for no row."""
     return Decimal(rows.agg({"cents": "sum"}).first()[0] or 0) / 100
 
 
 def differences(kept, truth) -> list[str]:
-    """Customers whose kept revenue is not the true one, or who are in one of the two only.
+    """Return the customers whose stored revenue is wrong, missing or not expected.
 
     Args:
         kept: DataFrame with `customer_id` and `cents`.
@@ -64,12 +64,12 @@ def differences(kept, truth) -> list[str]:
 def tell(
     stories: Mapping[str, str], increment: Mapping[str, str], lives: Mapping[str, Sequence]
 ) -> pd.DataFrame:
-    """The history of some orders, beside what the incremental query and the change feed say.
+    """Return the history of some orders next to the results of incremental query and change feed.
 
     Args:
         stories: what happened, by order.
-        increment: the status that the incremental query delivers, by order.
-        lives: the states in the change feed, by order; None where the order is not there.
+        increment: the status that the incremental query returns, by order.
+        lives: the states in the change feed, by order; None where the order does not exist.
     """
     states = {
         order: " → ".join(ABSENT if pd.isna(state) else str(state) for state in life)
@@ -85,7 +85,7 @@ def tell(
 
 
 def first_words(refusal: Exception) -> str:
-    """A refusal of Spark's in one line, without its stack trace."""
+    """Return a Spark error in one line, without its stack trace."""
     return " ".join(str(refusal).split("\tat ")[0].split())
 
 
@@ -94,12 +94,12 @@ def draw_waterfall(
 ) -> str:
     """Draw how an old total became a new one.
 
-    The totals are lines, not bars, because the axis does not begin at 0: only the length of a step
-    may be compared with that of another.
+    The totals are lines, not bars, because the axis does not start at 0: only the lengths of steps
+    may be compared with each other.
 
     Args:
         old: the total before, in `unit`.
-        steps: what each kind of change added (or took, below 0), in the order of drawing.
+        steps: the amount that each kind of change added (negative if it took), in drawing order.
 
     Raises:
         LabError: old plus steps is not new.
@@ -137,7 +137,7 @@ def _total(axes, x: int, amount: Decimal) -> None:
 
 
 def _level(axes, x: int, amount: Decimal) -> None:
-    """Draw the thin line from the end of one step to the begin of the next."""
+    """Draw the thin line from the end of one step to the beginning of the next."""
     ends = (x + HALF, x + 1 - HALF)
     axes.hlines(float(amount), *ends, color=INK, linewidth=0.8, linestyle=":")
 

@@ -1,4 +1,4 @@
-"""Checks of lesson 13: what the metastore knows, what is counted without Spark, what is merged."""
+"""Checks of lesson 13: partitions in the metastore, counting without Spark, merging logs."""
 
 import random
 import secrets
@@ -29,7 +29,7 @@ NEW_DAYS = [str(date(2027, 1, 1) + timedelta(days=n)) for n in range(365)]
 
 @check("13.1")
 def registers_its_table(lab, save):
-    """Write twice to a Merge-on-Read table of a random name, and ask the metastore."""
+    """Write twice to a Merge-on-Read table with a random name, and query the metastore."""
     name, size = f"exercise_{secrets.token_hex(3)}", random.randint(20, 60)
     path, more = lab.path(name), MERGE_ON_READ | {NOTE: secrets.token_hex(3)}
     first, second = f"id < {size}", f"id BETWEEN {size - 4} AND {size + 4}"
@@ -93,14 +93,14 @@ def registers_its_table(lab, save):
 
 
 def _names(lab, database: str, begin: str) -> frozenset[str]:
-    """The tables of a database whose names begin so."""
+    """Tables of a database whose names have this prefix."""
     rows = lab.spark.sql(f"SHOW TABLES IN {database} LIKE '{begin}*'").collect()
     return frozenset(row["tableName"] for row in rows)
 
 
 @check("13.2")
 def makes_a_new_day_known(lab, publish):
-    """Write a random day without sync, run the answer, ask the metastore before and after."""
+    """Write a random day without sync, run the answer, and query the metastore before and after."""
     before = {*lab.known_partitions(RETURNS)}
     written = {file.partition for file in lab.xray(lab.path(RETURNS)).files}
     day = random.choice([day for day in NEW_DAYS if f"partition_date={day}" not in written])
@@ -137,13 +137,13 @@ def makes_a_new_day_known(lab, publish):
 
 @dataclass(frozen=True)
 class States:
-    """An uncompacted Merge-on-Read table: its orders by status, by the way of asking.
+    """Orders by status in an uncompacted Merge-on-Read table, for each way to read it.
 
     Args:
         now: by a snapshot query of Spark.
         then: as of the first commit.
-        base: of the newest base files alone.
-        parquet: rows in all Parquet files below the table.
+        base: in the newest base files alone.
+        parquet: rows in all Parquet files of the table.
     """
 
     now: Counter
@@ -154,7 +154,7 @@ class States:
 
 @check("13.3")
 def asks_without_java(lab, in_duckdb):
-    """Ask about a table that it does not know, and count Spark's jobs meanwhile."""
+    """Query a table that the answer does not know, and count the Spark jobs that this starts."""
     from hudi import HudiQueryType, HudiReadOptions
 
     path, states = _unknown_table(lab)
@@ -221,13 +221,13 @@ def asks_without_java(lab, in_duckdb):
 
 
 def _jobs(spark) -> set[int]:
-    """The numbers of the jobs that Spark has run."""
+    """Ids of the jobs that Spark has run."""
     return set(spark.sparkContext.statusTracker().getJobIdsForGroup())
 
 
 @check("13.4")
 def merges_logs(lab, merge_logs):
-    """Let it compact a copy of a table with logs, and once more after one more deltacommit."""
+    """Let the answer compact a copy of a table with logs, and again after one more deltacommit."""
     path, _ = _unknown_table(lab)
     copy = scratch_copy(lab, path, "logs")
     said = []
@@ -281,10 +281,10 @@ def merges_logs(lab, merge_logs):
 
 @cache  # answers read it, or a copy of it
 def _unknown_table(lab) -> tuple[str, States]:
-    """The path of a table with random numbers of orders in three partitions, and what it says.
+    """Path of a table with random numbers of orders in three partitions, and its contents.
 
     The second commit pays orders of two partitions, which makes logs, and adds orders to the third,
-    which makes a new base file beside the old one.
+    which adds a new base file next to the old one.
     """
     path = lab.scratch("orders")
     first, more = random.randint(120, 240), random.randint(20, 60)
@@ -310,7 +310,7 @@ def _unknown_table(lab) -> tuple[str, States]:
 
 
 def _orders(lab, which: str, status: str, minute: int) -> DataFrame:
-    """Orders of three days: those for which a condition on `id` holds, with a status in SQL."""
+    """Orders of three days for which a condition on `id` holds; the status is an SQL expression."""
     return lab.spark.sql(f"""
         SELECT 'O-' || id AS order_id, 'C-1' AS customer_id, {status} AS status,
                CAST(id AS DECIMAL(12,2)) AS amount,
@@ -321,7 +321,7 @@ def _orders(lab, which: str, status: str, minute: int) -> DataFrame:
 
 
 def _rows(lab, path: str, options: dict[str, str] | None = None) -> list[Row]:
-    """The rows of a table of `_orders`, sorted by their keys."""
+    """Rows of a table of `_orders`, sorted by key."""
     table = lab.spark.read.format("hudi").options(**(options or {})).load(path)
     own = [name for name in table.columns if name.startswith("_hoodie_")]
     return sorted(table.drop(*own).collect())
@@ -332,7 +332,7 @@ def _counted(rows: list[Row]) -> Counter:
 
 
 def _words(counts: Counter) -> str:
-    """For example `180 new, 40 paid`."""
+    """Counts in words, for example `180 new, 40 paid`."""
     return ", ".join(f"{orders:,} {status}" for status, orders in sorted(counts.items())) or "none"
 
 

@@ -1,7 +1,7 @@
-"""Shows what several engines answer to the same questions: a matrix of rows and of errors.
+"""Shows the answers of several engines to the same questions: a matrix of rows and errors.
 
-Also deliveries that differ from what is new, and times compared by the benchmark's rule, which
-allows for noise.
+Also shows deliveries that differ from the new rows, and times compared by the benchmark's rule,
+which allows for noise.
 """
 
 import re
@@ -37,7 +37,7 @@ class Reply:
     error: str = ""
 
     def summary(self) -> str:
-        """The reply in a few words: rows and how many are paid, changes by kind, or the error."""
+        """Return the reply in a few words: rows and paid orders, changes by kind, or the error."""
         if self.rows is None:
             too_long = len(self.error) > MAX_ERROR_LENGTH
             return f"{self.error[: MAX_ERROR_LENGTH - 1]}…" if too_long else self.error
@@ -49,7 +49,7 @@ class Reply:
 
 
 def query_engine(ask: Callable[..., pd.DataFrame], *question) -> Reply:
-    """Ask an engine, and keep its rows or its error."""
+    """Query an engine; return its rows or its error."""
     try:
         return Reply(ask(*question))
     except Exception as refusal:
@@ -57,7 +57,7 @@ def query_engine(ask: Callable[..., pd.DataFrame], *question) -> Reply:
 
 
 def message_of(refusal: Exception) -> str:
-    """The first line of an engine's error, without the position in the query."""
+    """Return the first line of an engine's error, without the position in the query."""
     text = getattr(refusal, "message", None) or getattr(refusal, "desc", None) or str(refusal)
     first = " ".join(_POSITION.sub("", str(text).strip()).split("\n")[0].split())
     name = getattr(refusal, "error_name", None)  # Trino's
@@ -66,17 +66,17 @@ def message_of(refusal: Exception) -> str:
 
 @dataclass(frozen=True, repr=False)
 class EngineMatrix:
-    """A row per question and table type, a column per engine: what each engine replied.
+    """The replies of all engines: a row per question and table type, a column per engine.
 
     Args:
-        replies: by question, table type and engine; the first engine is the one to compare with.
+        replies: by question, table type and engine; the others are compared with the first engine.
     """
 
     replies: Mapping[tuple[str, str, str], Reply]
 
     @property
     def engines(self) -> list[str]:
-        """The engines, in the order in which they were asked."""
+        """The engines, in the order in which they were queried."""
         return list(dict.fromkeys(engine for _, _, engine in self.replies))
 
     @property
@@ -85,7 +85,7 @@ class EngineMatrix:
         return list(dict.fromkeys((query, kind) for query, kind, _ in self.replies))
 
     def verdict(self, query: str, kind: str, engine: str) -> str:
-        """`same` if an engine gave the rows of the first one, else `other`, or `none`."""
+        """Return `same` or `other`, compared with the first engine's rows; `none` without rows."""
         reply, first = (self.replies[query, kind, name] for name in (engine, self.engines[0]))
         if reply.rows is None:
             return NONE
@@ -93,13 +93,13 @@ class EngineMatrix:
         return SAME if same else OTHER
 
     def verdicts(self, engine: str, kind: str) -> dict[str, str]:
-        """The verdict on each question for one engine and table type."""
+        """Return the verdict on each question for one engine and table type."""
         return {
             query: self.verdict(query, of, engine) for query, of in self.questions if of == kind
         }
 
     def frame(self) -> pd.DataFrame:
-        """The replies in words, engines as columns."""
+        """Return the replies in words, engines as columns."""
         rows = {
             (query, kind): {
                 engine: self.replies[query, kind, engine].summary() for engine in self.engines
@@ -133,24 +133,25 @@ class EngineMatrix:
 
 
 def _in_order(rows: pd.DataFrame) -> list[tuple]:
-    """The rows in one order, and without each engine's own types for one text or number."""
+    """Sorted rows, without differences in type between engines."""
     rows = rows.drop(columns=[name for name in rows if name.startswith("_")])
     rows = rows.reindex(columns=sorted(rows))
     return sorted(tuple(map(_as_text, row)) for row in rows.itertuples(index=False))
 
 
 def _as_text(value: object) -> str:
-    """A value as text; 12.30 is the same number as 12.3, a decimal the same as a float."""
+    """A value as text; 12.30 equals 12.3, and a decimal equals a float."""
     if isinstance(value, float | Decimal) and Decimal(str(value)).is_finite():
         return f"{Decimal(str(value)).normalize():f}"
     return str(value)
 
 
 def draw_differences(deliveries: pd.DataFrame, expected: str) -> str:
-    """A table of numbers of rows, with what differs from one column of it in amber, as HTML.
+    """Return numbers of rows as an HTML table; numbers that differ from one column are amber.
 
     Args:
         deliveries: a row per reader, a column per engine; missing for an engine that was left out.
+        expected: the column to compare with.
     """
     rows = ["".join(map(shown.heading, ["", *deliveries.columns]))]
     for reader, numbers in deliveries.iterrows():
@@ -167,7 +168,7 @@ def draw_differences(deliveries: pd.DataFrame, expected: str) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Race:
-    """Times of engines, taken in turns.
+    """Times of engines that were run alternately.
 
     Args:
         rounds: seconds of each engine, round by round.
@@ -176,7 +177,7 @@ class Race:
     rounds: Mapping[str, list[float]]
 
     def frame(self) -> pd.DataFrame:
-        """Milliseconds: the median, the least and the most of the rounds."""
+        """Return median, minimum and maximum of the rounds in milliseconds."""
         spreads = {engine: Spread.of(times) for engine, times in self.rounds.items()}
         rows = {
             engine: {"median": spread.median, "least": spread.low, "most": spread.high}
@@ -185,7 +186,7 @@ class Race:
         return (pd.DataFrame(rows).T * 1000).round().astype(int)
 
     def verdicts(self) -> pd.Series:
-        """For each pair of engines the faster one, or the verdict if the rounds do not tell."""
+        """Return the faster engine of each pair, or the verdict if the rounds do not decide."""
         spreads = {engine: Spread.of(times) for engine, times in self.rounds.items()}
         found = {}
         for one, other in combinations(spreads, 2):
@@ -195,10 +196,10 @@ class Race:
 
 
 def race(questions: Mapping[str, tuple], rounds: int = 5) -> Race:
-    """Ask engines in turns, so that what else the machine does meets them all.
+    """Query the engines alternately, so that other load on the machine affects all of them.
 
     Args:
-        questions: for each engine the function that asks it, and what it is called with.
+        questions: by engine, the function that queries it and its arguments.
     """
     times: dict[str, list[float]] = {engine: [] for engine in questions}
     for _ in range(rounds):

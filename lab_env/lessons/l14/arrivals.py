@@ -1,6 +1,6 @@
-"""Orders whose event times are written down, sent to a topic of one partition in a fixed order.
+"""Orders with fixed event times, sent to a topic of one partition in a fixed order.
 
-One partition, because then the order of arrival is one line, and each batch is a stretch of it.
+With one partition there is a single order of arrival, and each batch is a section of it.
 """
 
 import json
@@ -30,14 +30,14 @@ FLAT_BATTERY = 19.0  # one order of the last batch, of a few cents, comes this m
 
 @dataclass(frozen=True)
 class Order:
-    """One order, as it is sent.
+    """One order as sent.
 
     Args:
         order_id: the key.
-        customer_id: who ordered.
+        customer_id: the customer who ordered.
         cents: amount in euro cents.
         order_ts: event time, UTC.
-        sent_at: when the device says that it sent the order, UTC.
+        sent_at: sending time by the device's clock, UTC.
     """
 
     order_id: str
@@ -47,7 +47,7 @@ class Order:
     sent_at: datetime
 
     def message(self) -> bytes:
-        """The order as JSON, with the fields that the lesson's schema names."""
+        """Return the order as JSON, with the fields of the lesson's schema."""
         fields = {
             "order_id": self.order_id,
             "customer_id": self.customer_id,
@@ -59,15 +59,15 @@ class Order:
 
 
 def make_order(number: int, at: datetime, cents: int = 1000, customer: int = 1) -> Order:
-    """An order that was sent when it was made."""
+    """Return an order that was sent when it was made."""
     return Order(f"O-{number}", f"C-{customer}", cents, at, at)
 
 
 def phone_orders(seed: int) -> list[Order]:
-    """Orders of the phone app in the order of their arrival.
+    """Return orders of the phone app in the order of their arrival.
 
-    Most arrive in time. One in ten waited in a pocket without network; one phone was off for much
-    longer, and its order is worth a few cents.
+    Most arrive in time. One in ten is minutes late, because its phone had no network; one phone was
+    off for much longer, and its order is worth a few cents.
 
     Returns:
         `PHONE_BATCHES` times `PER_BATCH` orders; a batch covers `BATCH_MINUTES` of event time.
@@ -95,7 +95,9 @@ def phone_orders(seed: int) -> list[Order]:
 
 
 def send_orders(bootstrap: str, topic: str, orders: Iterable[Order]) -> None:
-    """Send orders to partition 0 of a topic, made with one partition, and wait for the broker.
+    """Send orders to partition 0 of a topic and wait for the broker.
+
+    The topic is created with one partition if it is missing.
 
     Args:
         bootstrap: `host:port` of the broker.

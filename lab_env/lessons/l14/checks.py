@@ -1,7 +1,7 @@
-"""Checks of lesson 14: what the learner's query counted, lost, remembered, and wrote to a table.
+"""Checks of lesson 14: results, lost orders and state of the learner's query, and its table.
 
-Each runs the answer on a stream of its own, of one partition and a few batches, with event times
-that are written down. So how many orders are late depends on the answer alone.
+Each runs the answer on its own stream, with one partition, a few batches and fixed event times. So
+the number of late orders depends on the answer alone.
 """
 
 import secrets
@@ -41,12 +41,12 @@ Minutes = dict[datetime, Decimal]
 
 
 def minute_of(at: datetime) -> datetime:
-    """The beginning of the minute that a time lies in."""
+    """Return the beginning of the minute that contains a time."""
     return at.replace(second=0, microsecond=0)
 
 
 def revenue_of(orders: Iterable[Order], clock_of: str = "order_ts") -> Minutes:
-    """Revenue per minute in euro, counted without Spark."""
+    """Return revenue per minute in euro, computed without Spark."""
     cents: dict[datetime, int] = defaultdict(int)
     for order in orders:
         cents[minute_of(getattr(order, clock_of))] += order.cents
@@ -54,7 +54,7 @@ def revenue_of(orders: Iterable[Order], clock_of: str = "order_ts") -> Minutes:
 
 
 def clock(minute: datetime) -> str:
-    """A time of the day as text, `12:04`."""
+    """Return a time of day as text, for example `12:04`."""
     return f"{minute:%H:%M}"
 
 
@@ -62,7 +62,7 @@ def clock(minute: datetime) -> str:
 
 
 def streamed(lab, orders: Sequence[Order], per_batch: int):
-    """Send orders to a topic of their own; returns the stream that takes so many per batch."""
+    """Send orders to a new topic; return a stream that reads `per_batch` of them per batch."""
     from pyspark.sql import functions as F
 
     topic = scratch_topic(lab)
@@ -73,7 +73,7 @@ def streamed(lab, orders: Sequence[Order], per_batch: int):
 
 
 def at_rest(lab, orders: Iterable[Order]):
-    """The same columns as those of `streamed`, as a table that a batch query reads."""
+    """Return a batch DataFrame with the same columns as `streamed`."""
     from pyspark.sql import functions as F
 
     rows = [
@@ -92,7 +92,7 @@ def at_rest(lab, orders: Iterable[Order]):
 
 
 def collected(lab, rows, output_mode: str) -> tuple[list[dict], Any]:
-    """Run a streaming query until its source is read; returns its progress and what it emitted."""
+    """Run a streaming query until its source is read; return its progress and its output."""
     from pyspark.sql import DataFrame
 
     if not isinstance(rows, DataFrame) or not rows.isStreaming:
@@ -116,11 +116,11 @@ def collected(lab, rows, output_mode: str) -> tuple[list[dict], Any]:
 
 
 def amounts_by(table, *columns: str) -> dict:
-    """The largest `revenue` for each value of the columns: amounts only add up, so the last one.
+    """Return the largest `revenue` per key, which is the last one, because amounts only add up.
 
     Args:
         table: a Spark table with a column `revenue`.
-        columns: key columns; one of `CLOCKS` must be a timestamp, and comes back as a UTC time.
+        columns: key columns; one of `CLOCKS` must be a timestamp, and is returned as a UTC time.
     """
     from pyspark.sql import functions as F
 
@@ -151,7 +151,7 @@ def _utc(seconds: int) -> datetime:
 
 @check("14.1")
 def revenue_per_minute(lab, answer):
-    """Run it on orders that arrived hours after they were made, and start it as a stream."""
+    """Run the answer on orders that arrived hours after they were made, and as a stream."""
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as F
 
@@ -216,7 +216,7 @@ def revenue_per_minute(lab, answer):
 
 
 def some_orders(seed: int) -> list[Order]:
-    """Sixty orders of two hours; they arrive within five minutes, three hours later."""
+    """Return sixty orders made in two hours that arrive within five minutes, three hours later."""
     rng = Random(seed)
     made = [NOON + timedelta(seconds=rng.randrange(7200)) for _ in range(60)]
     arrived = [NOON + timedelta(hours=3, seconds=rng.randrange(300)) for _ in range(60)]
@@ -252,7 +252,7 @@ def _start_and_stop(lab, answer: Callable) -> None:
 
 @check("14.2")
 def final_soon_enough(lab, start_final):
-    """Start the query on a hidden stream: final minutes only, little lost, soon final."""
+    """Run the query on a hidden stream: only final minutes, little lost, no long wait."""
     orders = phone_orders(secrets.randbelow(1_000_000))
     name = f"check_{secrets.token_hex(3)}"
     with spark_settings(lab.spark, QUICK | {EXTRA_BATCHES: "true"}):
@@ -278,7 +278,7 @@ def judge_final(
     watermark: datetime | None,
     counted: int | None = None,
 ) -> Decimal:
-    """Expect that only final minutes were emitted, with little lost, and soon.
+    """Check that only final minutes were emitted, that little revenue was lost, and the delay.
 
     Args:
         orders: of the stream, in the order of their arrival.
@@ -286,10 +286,10 @@ def judge_final(
         counted: orders in the emitted minutes, if the answer counts them.
 
     Returns:
-        Euro that the final minutes lack.
+        Euro missing from the final minutes.
 
     Raises:
-        NotYet: one of these does not hold.
+        NotYet: one of the conditions does not hold.
     """
     right, newest = revenue_of(orders), max(order.order_ts for order in orders)
     final = final_minutes(right, emitted)
@@ -338,14 +338,17 @@ def judge_final(
 
 
 def final_minutes(expected: Iterable[datetime], emitted: Iterable[datetime]) -> list[datetime]:
-    """Minutes that an append query is done with; all orders of one may have come too late."""
+    """Return the minutes that an append query has finished with.
+
+    All orders of a minute may have been too late, so a finished minute may not have been emitted.
+    """
     last = max(emitted, default=datetime.min)
     return [minute for minute in expected if minute <= last]
 
 
 @check("14.3")
 def state_that_ends(lab, per_customer):
-    """Run it in update mode on four batches, ten minutes apart, and on windows of two lengths."""
+    """Run the answer in update mode on four batches ten minutes apart, with two window lengths."""
     orders = customers_come_and_go(secrets.randbelow(1_000_000))
     with spark_settings(lab.spark, QUICK | {EXTRA_BATCHES: "false"}):
         progress, table = collected(
@@ -384,16 +387,18 @@ def state_that_ends(lab, per_customer):
 def judge_state(
     rows: Sequence[int], removed: bool, keys: int, watermark: datetime | None, newest: datetime
 ) -> None:
-    """Expect a watermark that waits for late orders, and state that ends.
+    """Check that the watermark waits for late orders and that old state is removed.
 
     Args:
-        removed: whether any went from it.
-        keys: different customers and minutes in the stream.
-        watermark: by which the last batch is judged; None without one.
-        newest: newest `order_ts` of the batches before, which made it; `sent_at` is an hour later.
+        rows: rows in state after each batch.
+        removed: whether any rows were removed from the state.
+        keys: number of different pairs of customer and minute in the stream.
+        watermark: the one that applies to the last batch; None without one.
+        newest: newest `order_ts` before the last batch, which determines the watermark; `sent_at`
+            is an hour later.
 
     Raises:
-        NotYet: one of these does not hold.
+        NotYet: one of the conditions does not hold.
     """
     grew = f"{rows[-1]} of {keys} rows stay in state"
     expect(watermark, "There is no watermark, so {}: nothing may ever be forgotten.", grew)
@@ -441,10 +446,10 @@ OTHER_LENGTH = 15  # minutes; the hidden windows of another length
 
 
 def by_customer(orders: Iterable[Order], minutes: int) -> dict[tuple[str, datetime], Decimal]:
-    """Revenue by customer and beginning of a window, counted without Spark.
+    """Return revenue by customer and beginning of a window, computed without Spark.
 
     Args:
-        minutes: length of a window; it divides an hour.
+        minutes: length of a window; must divide an hour.
     """
     found: dict[tuple[str, datetime], Decimal] = defaultdict(Decimal)
     for order in orders:
@@ -455,7 +460,7 @@ def by_customer(orders: Iterable[Order], minutes: int) -> dict[tuple[str, dateti
 
 
 def customers_come_and_go(seed: int) -> list[Order]:
-    """Four batches of twelve orders, ten minutes apart, by customers who do not come back.
+    """Return four batches of twelve orders, ten minutes apart; no customer orders in two batches.
 
     The device's clock, `sent_at`, is an hour ahead.
     """
@@ -473,7 +478,7 @@ def customers_come_and_go(seed: int) -> list[Order]:
 
 
 def watermark_of(progress: Mapping) -> datetime | None:
-    """The watermark that a batch reports; None if the query has none or it has not moved.
+    """Return the watermark that a batch reports; None if there is none or it has not moved.
 
     Args:
         progress: one of `StreamingQuery.recentProgress`.
@@ -486,7 +491,7 @@ def watermark_of(progress: Mapping) -> datetime | None:
 
 @check("14.4")
 def same_after_replay(lab, start_board):
-    """Stream two batches into a new table, forget that the second was done, and restart."""
+    """Stream two batches into a new table, delete the second one's commit, and restart."""
     orders = two_batches(secrets.randbelow(1_000_000))
     right, total = revenue_of(orders), sum(revenue_of(orders).values())
     path, checkpoint = lab.scratch("minutes"), lab.scratch("checkpoint")
@@ -543,7 +548,7 @@ def same_after_replay(lab, start_board):
 
 
 def two_batches(seed: int) -> list[Order]:
-    """Twelve orders of five minutes; a minute that the first six began goes on in the second."""
+    """Return twelve orders in five minutes; one minute has orders in both halves."""
     rng = Random(seed)
     minutes = (0, 0, 1, 1, 2, 2, 2, 2, 3, 3, 4, 4)
     return [
@@ -553,7 +558,7 @@ def two_batches(seed: int) -> list[Order]:
 
 
 def _minutes_at(lab, path: str, right: Minutes) -> Minutes:
-    """Revenue per minute in a table, where every minute stands once."""
+    """Revenue per minute in a table, checked to have one row per minute."""
     if not lab.files(f"{path}/.hoodie"):
         raise Unreadable("There is no Hudi table at `path` after the stream.")
     table = rows_at(lab, path)
@@ -580,7 +585,7 @@ def _minutes_at(lab, path: str, right: Minutes) -> Minutes:
 
 
 def _newest_write(lab, path: str) -> set[datetime]:
-    """The minutes whose row the newest write made."""
+    """Minutes whose row was written by the newest write."""
     newest = max(lab.xray(path).completed_writes)
     rows = rows_at(lab, path).where(f"_hoodie_commit_time = '{newest}'")
     seconds = rows.selectExpr("CAST(CAST(minute AS TIMESTAMP) AS LONG)").collect()
@@ -594,5 +599,5 @@ def _compared(minute: datetime | None, found: Minutes, right: Minutes) -> tuple:
 
 
 def _differs(found: Minutes, right: Minutes) -> datetime | None:
-    """The first minute with another revenue than expected."""
+    """The first minute with a wrong revenue."""
     return next((m for m in sorted(found) if found[m] != right.get(m)), None)

@@ -1,11 +1,11 @@
-"""Makes the state that a process leaves which died between a batch's work and its receipt."""
+"""Fakes the state that a process leaves if it dies between a batch's work and its commit file."""
 
 from lab_env.platform import store
 from lab_env.platform.errors import LabError
 
 
 def forget_last_commit(lab, checkpoint: str) -> int:
-    """Delete the newest file of `commits`, as if the process had died before it wrote it.
+    """Delete the newest file of `commits`, as if the process had died before writing it.
 
     Returns:
         The number of the batch.

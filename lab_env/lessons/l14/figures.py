@@ -1,4 +1,4 @@
-"""Draws how late orders meet a watermark, what state costs, and the shop's revenue per minute."""
+"""Draws late orders against a watermark, the size of state, and the shop's revenue per minute."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,11 +27,11 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Arrival:
-    """One order at the moment when its batch took it.
+    """One order at the moment when its batch read it.
 
     Args:
         at: event time.
-        watermark: by which its batch told late orders; `NEVER` before there was one.
+        watermark: the one that applied to the batch; `NEVER` before there was one.
         late: whether its window had ended by then.
     """
 
@@ -41,17 +41,17 @@ class Arrival:
 
 
 def arrivals(times: Iterable[datetime], progress: Iterable[Mapping]) -> list[Arrival]:
-    """The orders that were late, from the order of arrival and a query's batches.
+    """Determine which orders were late, from the order of arrival and a query's batches.
 
-    A batch judges by the watermark that the batch before it reported, and drops an order if its
-    minute ended at or before that.
+    A batch uses the watermark that the previous batch reported, and drops an order whose minute
+    ended at or before it.
 
     Args:
         times: event times in the order of arrival.
         progress: `StreamingQuery.recentProgress` of a query with windows of a minute, complete.
 
     Returns:
-        One for each order.
+        One entry per order.
     """
     remaining, found, judged_by = iter(times), [], NEVER
     for batch in progress:
@@ -68,10 +68,10 @@ def _time(text: str) -> datetime:
 
 
 def draw_arrivals(found: Sequence[Arrival], title: str) -> str:
-    """Event time over arrival: a dot for each counted order, a cross for each dropped one.
+    """Draw event time over arrival: a dot for each counted order, a cross for each dropped one.
 
     Args:
-        found: what `arrivals` returned; orders years ahead are left out.
+        found: result of `arrivals`, without orders whose event time is years ahead.
 
     Returns:
         An `<svg>` element, with the watermark as a staircase.
@@ -116,7 +116,7 @@ def draw_arrivals(found: Sequence[Arrival], title: str) -> str:
 
 
 def rows_in_state(progress: Iterable[Mapping]) -> list[int]:
-    """Rows in state after each batch that read something.
+    """Return the rows in state after each batch that read data.
 
     Args:
         progress: `StreamingQuery.recentProgress`.
@@ -127,7 +127,7 @@ def rows_in_state(progress: Iterable[Mapping]) -> list[int]:
 
 
 def draw_state(rows: Mapping[str, Sequence[int]]) -> str:
-    """Rows in state after each batch, one line per query."""
+    """Draw the rows in state after each batch, one line per query."""
     figure, axes = new_chart("What a query remembers", "batch", "rows in state", 7.4, 3.2)
     styles = ((VERMILION, "-"), (AMBER, "--"), (BLUE, "-"), (GREEN, "-"))
     for (name, counts), (colour, line) in zip(rows.items(), styles, strict=False):
@@ -139,10 +139,10 @@ def draw_state(rows: Mapping[str, Sequence[int]]) -> str:
 
 
 def state_files(objects: Iterable[StoredObject]) -> pd.DataFrame:
-    """The files that each batch wrote to the `state` folder of a checkpoint.
+    """Return the files that each batch wrote to the `state` folder of a checkpoint.
 
-    A file names the version of the state, which is one more than its batch. RocksDB's table files
-    do not; they belong to the first list of tables that was written after them.
+    A file's name contains the version of the state, which is its batch + 1. RocksDB's table files
+    (sst) have none; they are counted with the first list of tables (zip) written after them.
 
     Returns:
         Columns `batch`, `kind` (`delta`, `snapshot`, `zip`, `sst` or `changelog`) and `bytes`, one
@@ -164,15 +164,15 @@ def state_files(objects: Iterable[StoredObject]) -> pd.DataFrame:
 
 
 def beside_each_other(emitted: pd.DataFrame, by_batch: pd.DataFrame) -> pd.DataFrame:
-    """Revenue of each window by a stream, and by a batch query.
+    """Compare the revenue of each window by a stream with that by a batch query.
 
     Args:
-        emitted: what the stream emitted: `customer_id`, `start` and `revenue`, each customer's
-            window once.
-        by_batch: what the batch query counted, with the same columns.
+        emitted: the stream's output: `customer_id`, `start` and `revenue`, one row per customer and
+            window.
+        by_batch: the batch query's result, with the same columns.
 
     Returns:
-        Columns `stream` and `batch query`, one row for each window, of the same customers in both.
+        Columns `stream` and `batch query`, one row per window, limited to customers in both.
     """
     both = emitted.merge(by_batch, on=["customer_id", "start"])
     both = both.rename(columns={"revenue_x": "stream", "revenue_y": "batch query"})
@@ -180,10 +180,10 @@ def beside_each_other(emitted: pd.DataFrame, by_batch: pd.DataFrame) -> pd.DataF
 
 
 def draw_stores(files: Mapping[str, pd.DataFrame]) -> str:
-    """Kilobytes that each batch wrote into its checkpoint's `state`, one panel per store.
+    """Draw the kilobytes that each batch wrote to its checkpoint's `state`, one panel per store.
 
     Args:
-        files: what `state_files` returned, by the store's name.
+        files: results of `state_files`, by the store's name.
     """
     colours = {
         "changes": BLUE,
@@ -212,7 +212,7 @@ def draw_stores(files: Mapping[str, pd.DataFrame]) -> str:
 
 
 def draw_board(minutes: pd.DataFrame, final_until: datetime) -> str:
-    """The shop's board: revenue per minute.
+    """Draw the shop's board: revenue per minute.
 
     Args:
         minutes: columns `minute` and `revenue`.

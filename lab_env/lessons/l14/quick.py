@@ -1,4 +1,4 @@
-"""Runs the small batches of lesson 14 cheaply, and to their end, in its notebook and its checks."""
+"""Settings and helpers that run lesson 14's small batches cheaply and to completion."""
 
 import time
 from collections.abc import Generator, Mapping
@@ -26,7 +26,7 @@ EXTRA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 @contextmanager
 def spark_settings(spark, names: Mapping[str, str]) -> Generator[None]:
-    """Set SQL settings while the body of the `with` runs, and put back what was there."""
+    """Set SQL settings while the body of the `with` runs, and restore the previous ones."""
     before = {name: spark.conf.get(name, None) for name in names}
     for name, value in names.items():
         spark.conf.set(name, value)
@@ -41,14 +41,14 @@ def spark_settings(spark, names: Mapping[str, str]) -> Generator[None]:
 
 
 def finish(query, timeout_s: float = TIMEOUT_S):
-    """Wait until a query has read its source, and stop it; returns the query.
+    """Wait until a query has read its source, and stop it; return the query.
 
     Args:
-        query: a started `StreamingQuery` on Kafka, whatever its trigger.
+        query: a started `StreamingQuery` on Kafka, with any trigger.
         timeout_s: seconds to wait.
 
     Raises:
-        Unreadable: this is no query.
+        Unreadable: this is not a query.
         LabError: it was still reading after that time.
     """
     if not hasattr(query, "recentProgress"):
@@ -71,9 +71,9 @@ def finish(query, timeout_s: float = TIMEOUT_S):
 
 
 def is_idle(query) -> bool:
-    """True if a query waits and its last batch reached the end of each Kafka topic.
+    """Return True if a query is waiting and its last batch reached the end of each Kafka topic.
 
-    It also waits between two batches, if its trigger has an interval.
+    A query whose trigger has an interval also waits between two batches.
     """
     status, last = query.status, query.lastProgress
     waits = status["message"].startswith("Waiting for") and not status["isTriggerActive"]

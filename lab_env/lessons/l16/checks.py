@@ -1,4 +1,4 @@
-"""Checks of lesson 16: which fields an alarm names, and what readers find in a table after a write.
+"""Checks of lesson 16: the fields that an alarm names, and a table's rows after a write.
 
 The expected values come from the topic itself, read without Spark, and from the table before.
 """
@@ -33,7 +33,7 @@ QUERY_TIMEOUT_S = 60
 
 @check("16.1")
 def names_unknown_fields(lab, unknown_fields):
-    """Ask about twenty events, two malformed ones, and a field of a field."""
+    """Ask about twenty events, two malformed ones, and a nested field."""
     chosen = random.Random()
     carried = dict(zip(chosen.sample(NAMES, 3), (1, 7, 12), strict=True))
     texts = list(MALFORMED)
@@ -71,7 +71,7 @@ def _counted(counts: dict[str, int]) -> str:
 
 @check("16.2")
 def fills_in_coupons(lab, backfill):
-    """Fill two copies of the table, each with a copy of the stream's checkpoint."""
+    """Backfill two copies of the table, each with a copy of the stream's checkpoint."""
     messages = read_topic(lab.endpoints.kafka_bootstrap, lab.topic("orders"))
     events = [json.loads(message.value() or b"") for message in messages]
     sent = {(event["order_id"], event.get("coupon")) for event in events}
@@ -144,7 +144,7 @@ def _commits_lost_and_new(lab, path: str, before) -> tuple[int, int]:
 
 
 def _first_batches(lab) -> int:
-    """Count the streaming queries of this lesson that ever planned a batch 0."""
+    """Number of streaming queries of this lesson that ever planned a batch 0."""
     return sum(found.key.endswith("/offsets/0") for found in lab.files(lab.base))
 
 
@@ -164,14 +164,14 @@ def _coupons(rows: pa.Table) -> list[tuple[str, str | None]]:
 
 
 def _by_order(rows: pa.Table) -> dict[str, dict]:
-    """The rows without Hudi's columns."""
+    """Rows by order, without Hudi's columns."""
     own = rows.drop([name for name in rows.column_names if name.startswith("_hoodie_")])
     return {row["order_id"]: row for row in own.to_pylist()}
 
 
 @check("16.3")
 def two_app_versions(lab, keep_coupons):
-    """Update orders in two copies from both versions of the app: by one batch, then by two."""
+    """Update orders in two copies from both versions of the app, in one batch and in two."""
     for batches in (1, 2):
         path, checkpoint = scratch_copy(lab, lab.path("orders"), "versions"), lab.scratch("check")
         commits, before = lab.xray(path).completed_writes.keys(), rows_of(path)
@@ -213,7 +213,7 @@ def two_app_versions(lab, keep_coupons):
 
 
 def _expect_updated(order: str, due: dict, found: dict | None, had_one: bool) -> None:
-    """Expect what the newest change of an order says, and its coupon."""
+    """Check that an order matches its newest change and keeps its coupon."""
     expect(found, "{} is not in the table: a new order is inserted.", order)
     assert found is not None
     lost = due["coupon"] and not found["coupon"]
@@ -251,10 +251,10 @@ def _expect_updated(order: str, due: dict, found: dict | None, had_one: bool) ->
 
 
 def _updates(chosen: random.Random, rows: Sequence[dict]) -> tuple[list[dict], list[dict]]:
-    """Changes of two batches: orders with a coupon and without, by both versions of the app.
+    """Changes of two batches: orders with and without a coupon, by both versions of the app.
 
-    In the first batch the new version gives coupons, and adds an order; the second one, by the old
-    version, updates an order that had a coupon and one that was just given its first.
+    In the first batch the new version gives coupons, and adds an order; in the second the old
+    version updates an order that had a coupon and one that has just received its first.
     """
     rows = [row for row in rows if row["partition_date"] == "2026-11-20"]
     having = chosen.sample([row for row in rows if row["coupon"]], 4)
@@ -267,7 +267,7 @@ def _updates(chosen: random.Random, rows: Sequence[dict]) -> tuple[list[dict], l
 
 
 def _changed(row: dict, status: str, coupon: str | None, hour: int = 22) -> dict:
-    """A later event about an order; its amount and items change, too."""
+    """A later event of an order; its amount and items change, too."""
     return row | {
         "status": status,
         "coupon": coupon,
@@ -278,7 +278,7 @@ def _changed(row: dict, status: str, coupon: str | None, hour: int = 22) -> dict
 
 
 def _streamed(lab, changes: Sequence[dict], per_batch: int) -> DataFrame:
-    """A stream with the columns of EVENT_V2 that delivers these changes."""
+    """A stream of these changes with the columns of EVENT_V2."""
     topic = scratch_topic(lab)
     send_events(
         lab,
@@ -298,7 +298,7 @@ def _streamed(lab, changes: Sequence[dict], per_batch: int) -> DataFrame:
 
 @check("16.4")
 def a_second_name(lab, offer_voucher):
-    """Offer the name on copies with all commits and with fewer, and ask readers by the old one."""
+    """Offer the new name on copies with all commits and with fewer; read both by the old name."""
     orders = lab.path("orders")
     for hidden in (), lab.xray(orders).instants[-2:]:
         path = lab.scratch("renamed")
@@ -342,5 +342,5 @@ def a_second_name(lab, offer_voucher):
 
 
 def _hudi_options(spark) -> set[str]:
-    """Hudi's options that hold for the whole session."""
+    """Hudi's options that are set for the whole session."""
     return {row.key for row in spark.sql("SET").collect() if row.key.startswith("hoodie.")}

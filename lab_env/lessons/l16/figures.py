@@ -1,6 +1,6 @@
-"""Shows what becomes of a table's schema: by commit, in its current files, and write by write.
+"""Shows how a table's schema changes: by commit, in its current files, and write by write.
 
-Also sends a lesson's own events, and knows the board that they must add up to.
+Also sends a lesson's own events, and computes the board that they add up to.
 """
 
 import io
@@ -61,12 +61,12 @@ def send_events(lab, topic: str, events: Iterable[dict]) -> None:
 
 
 def board_of(events: Iterable[dict]) -> pd.DataFrame:
-    """The board that the events add up to: status and coupon (yes or no) to revenue.
+    """Return the board that the events add up to: revenue by status and coupon (yes or no).
 
     An order has its newest event's status and amount, and the last coupon that any event named.
 
     Returns:
-        Columns `status`, `coupon`, `revenue` (euros, a Decimal), in this order of rows.
+        Columns `status`, `coupon`, `revenue` (euros, a Decimal), sorted in this order.
     """
     orders: dict[str, dict] = {}
     for event in sorted(events, key=lambda event: event["order_ts"]):
@@ -81,7 +81,7 @@ def board_of(events: Iterable[dict]) -> pd.DataFrame:
 
 
 def counts_of(answer) -> dict[str, int]:
-    """Names and numbers of an answer in whatever form: a table of two columns, or a dictionary.
+    """Return an answer's names and numbers; it may be a table of two columns or a dictionary.
 
     Raises:
         Unreadable: it has another form, or a name is there twice.
@@ -115,7 +115,7 @@ def _name_and_count(row: Iterable) -> tuple[str, int]:
 
 
 def columns_of(schema) -> dict[str, str]:
-    """Column to type of a Spark schema, without Hudi's own columns.
+    """Return the columns and types of a Spark schema, without Hudi's own columns.
 
     Args:
         schema: a `StructType`, for example `table.schema`.
@@ -128,7 +128,7 @@ def columns_of(schema) -> dict[str, str]:
 
 
 def reason_of(error: BaseException) -> str:
-    """A refusal in one line: Hudi's exception class and its message."""
+    """Return an error in one line: Hudi's exception class and its message."""
     found = re.search(r"org\.apache\.hudi\.exception\.(\w+): ([^\n]*)", str(error))
     if found:
         details = re.search(r"\{(.*)\}", found[2])  # what stands before it is the same each time
@@ -138,7 +138,7 @@ def reason_of(error: BaseException) -> str:
 
 @dataclass(frozen=True, repr=False)
 class SchemaTrials:
-    """Writes with another schema, each into its own copy of one table, and what became of it.
+    """Results of writes with other schemas, each into its own copy of one table.
 
     Args:
         before: column to type, before any of them.
@@ -149,7 +149,7 @@ class SchemaTrials:
     results: Mapping[str, Mapping[str, str] | BaseException]
 
     def verdict(self, name: str) -> str:
-        """A write's effect on the schema: it was refused, added, changed, or left it as before."""
+        """Return a write's effect on the schema: refused, added, changed, or unchanged."""
         after = self.results[name]
         if isinstance(after, BaseException):
             return REFUSED
@@ -160,7 +160,7 @@ class SchemaTrials:
         return ADDED if new or other else CONVERTED
 
     def outcome(self, name: str) -> str:
-        """A write's outcome: the columns that differ now, or why it was refused."""
+        """Return a write's outcome: the columns that differ now, or the reason for its refusal."""
         after = self.results[name]
         if isinstance(after, BaseException):
             return reason_of(after)
@@ -168,7 +168,7 @@ class SchemaTrials:
         return ", ".join(f"{column}: {kind}" for column, kind in differing.items()) or "-"
 
     def frame(self) -> pd.DataFrame:
-        """Each write with its verdict and outcome."""
+        """Return each write with its verdict and outcome."""
         rows = {name: (self.verdict(name), self.outcome(name)) for name in self.results}
         return pd.DataFrame.from_dict(rows, orient="index", columns=["schema", "outcome"])
 
@@ -199,21 +199,21 @@ class SchemaTrials:
 
 
 def _only_added_to(before: str, after: str) -> bool:
-    """True if a struct has got more fields and keeps the others."""
+    """True if a struct has gained fields and kept the others."""
     return before.startswith("struct<") and after.startswith(f"{before[:-1]},")
 
 
 def ask_readers(
     questions: Mapping[str, Callable[[], pd.DataFrame]], columns: Iterable[str]
 ) -> pd.DataFrame:
-    """Ask readers for their rows, and tell what they show of some columns.
+    """Run readers, and return what their rows contain in some columns.
 
     Args:
-        questions: by a reader's name, what asks it for all rows.
+        questions: by reader, a function that returns all its rows.
 
     Returns:
-        A row per reader: `rows`, for each column how many of them have a value (`3 of 600`) or
-        `no column`, and `error`: its first words, empty without one.
+        A row per reader: `rows`; for each column the number of rows with a value (`3 of 600`) or
+        `no column`; and `error`, shortened, empty without one.
     """
     replies = {}
     for reader, question in questions.items():
@@ -233,7 +233,7 @@ def ask_readers(
 
 
 def brief(error: BaseException) -> str:
-    """The words of an error that say what happened, without ids and lists of columns."""
+    """Return the essential part of an error, without ids and lists of columns."""
     text = " ".join(str(error).split())
     found = re.search(r"terminated with exception: (.*)", text)
     text = (found[1] if found else text).split(" _hoodie_")[0].rstrip(":")
@@ -242,7 +242,7 @@ def brief(error: BaseException) -> str:
 
 @dataclass(frozen=True, repr=False)
 class SchemaHistory:
-    """A table's columns by commit, and in how many of its current base files each column is.
+    """A table's columns by commit, and the number of current base files that have each column.
 
     Args:
         commits: for each completed write, its operation and its columns with their types.
@@ -254,18 +254,18 @@ class SchemaHistory:
 
     @property
     def columns(self) -> list[str]:
-        """Every column that the table has or had, in the order in which they came."""
+        """All columns that the table has or had, in the order in which they were added."""
         return list(dict.fromkeys(column for _, columns in self.commits for column in columns))
 
     def lacking(self, column: str) -> int:
-        """Number of current files that lack a column."""
+        """Return the number of current files that lack a column."""
         return sum(column not in file for file in self.files)
 
     def changed(self, column: str, commit: int) -> bool:
-        """True if a column came, went or got another type with a commit.
+        """Return True if a commit added or removed a column or changed its type.
 
         Args:
-            commit: place of the commit, from 0; the first one changes nothing.
+            commit: index of the commit; the first one changes nothing.
         """
         if commit == 0:
             return False
@@ -308,7 +308,7 @@ def _type_cell(kind: str | None, changed: bool) -> str:
 
 
 def schema_history(lab, path: str) -> SchemaHistory:
-    """Read a table's schemas: of each commit from the timeline, of the files from their footers."""
+    """Read a table's schemas: of commits from the timeline, of current files from their footers."""
     table = lab.xray(path)
     commits = [table.commit(instant.requested) for instant in table.instants if instant.writes]
     schemas = [

@@ -1,4 +1,4 @@
-"""Checks of lesson 18: what two writers did to one table, which files a split touches, what stays.
+"""Checks of lesson 18: two writers of one table, the files that a split touches, the clean-up.
 
 Only outcomes, locks, files and instants count, never the text of the learner's code.
 """
@@ -54,7 +54,7 @@ write(one_order(spark, key, "paid"), table, options)
 
 
 def one_order(spark: Any, key: int, status: str) -> Any:
-    """An order of the lesson's table with a new status, as a DataFrame of one row."""
+    """Return one order of the lesson's table with a new status, as a DataFrame."""
     return spark.sql(f"""
         SELECT 'O-{key}' AS order_id, '{status}' AS status,
                CAST(10 + {key} AS DECIMAL(12,2)) AS amount,
@@ -65,7 +65,7 @@ def one_order(spark: Any, key: int, status: str) -> Any:
 
 @check("18.1")
 def one_lock_for_both(lab, lock_options):
-    """Let the colleague write with one job's options, and meanwhile write with the other's."""
+    """Write with one job's options while the colleague's write, with the other's, is frozen."""
     if not callable(lock_options):
         raise Unreadable("A function of a job's name and a table's path is expected.")
     table = scratch_copy(lab, lab.path("orders"), "two_jobs")
@@ -146,10 +146,10 @@ DAYS = range(3)  # each with 100 orders in two file groups
 
 
 def batches_of(chosen: random.Random) -> list[list[int]]:
-    """The orders in two batches of the stream: one day in full, and of another day one file.
+    """Return the orders in two batches of the stream: all of one day, and one file of another day.
 
-    It leaves one day alone: in one batch the middle one, in the other the first or the last. So no
-    day is always free, nor always the days before or after what the stream writes.
+    Each batch leaves one day free: the middle one in one batch, the first or last in the other. So
+    the free day is neither always the same nor always before or after the stream's days.
     """
     batches = []
     for free in chosen.sample([1, chosen.choice((0, 2))], 2):
@@ -162,7 +162,7 @@ def batches_of(chosen: random.Random) -> list[list[int]]:
 
 @check("18.2")
 def no_file_twice(lab, write_now):
-    """Call the function with random corrections and two random batches; look up the files."""
+    """Run the function with random corrections and two random batches; check the files written."""
     if not callable(write_now):
         raise Unreadable("A function of two DataFrames is expected.")
     chosen, files, written = random.Random(), files_of(lab.path("orders")), []
@@ -192,11 +192,13 @@ def expect_no_conflict(
     batch: Sequence[int],
     files: Mapping[int, tuple[str, str]],
 ) -> None:
-    """Expect no file twice, and every correction of a partition that the stream leaves alone.
+    """Check that no file is written twice and corrections of free table partitions go through.
 
     Args:
-        allowed: orders that a function lets through, for example `O-17`.
-        files: partition and file group of each order, by its number.
+        allowed: orders that the function lets through, for example `O-17`.
+        corrections: numbers of all corrected orders.
+        batch: numbers of the orders that the stream writes.
+        files: table partition and file group of each order, by its number.
     """
     ours = {f"O-{key}": files[key] for key in corrections}
     theirs = {files[key] for key in batch}
@@ -232,7 +234,7 @@ def _orders(spark: Any, keys: list[int]) -> Any:
 
 
 def files_of(table: str) -> dict[int, tuple[str, str]]:
-    """Partition and file group of each order of the lesson's table, by its number."""
+    """Return the table partition and file group of each order, by its number."""
     return {
         int(row["order_id"].split("-")[1]): (
             row["_hoodie_partition_path"],
@@ -246,8 +248,8 @@ def files_of(table: str) -> dict[int, tuple[str, str]]:
 def nothing_of_the_dead(lab, clean_up):
     """Let the function clean up a copy of the table that the killed writer left.
 
-    Another writer is at work on the copy: its write is unfinished, and its heart beats. Then the
-    function is called again, when nobody is dead.
+    A second writer is active on the copy: its write is unfinished, and its heartbeat is renewed.
+    Then the function is called again, when there is no dead writer.
     """
     if not callable(clean_up):
         raise Unreadable("A function that gets the path of a table is expected.")
@@ -336,16 +338,16 @@ def nothing_of_the_dead(lab, clean_up):
 
 
 def _is_pending(table, instant: str) -> bool:
-    """True if an X-ray has an unfinished write, and a data file of it."""
+    """True if an X-ray has an unfinished write and one of its data files."""
     pending = {found.requested for found in table.instants if not found.completed}
     return instant in pending and instant in {file.instant for file in table.uncommitted}
 
 
 def add_a_living_write(lab, table: str) -> str:
-    """Copy the unfinished write of a table, as one that was requested a moment earlier.
+    """Copy a table's unfinished write, as if it had been requested a moment (1 ms) earlier.
 
     Args:
-        table: its path; one write is unfinished there.
+        table: its path; it must have exactly one unfinished write.
 
     Returns:
         The copy's instant.
@@ -367,7 +369,7 @@ def add_a_living_write(lab, table: str) -> str:
 
 @contextlib.contextmanager
 def _heartbeat(lab, table: str, instant: str) -> Generator[None]:
-    """Renew the heartbeat of a write while the body runs; the first is there when it begins."""
+    """Renew the heartbeat of a write while the body runs; the first is written before."""
     key = store.key_of(f"{table}/.hoodie/.heartbeat/{instant}")
     s3, bucket, over = store.client(lab.endpoints), lab.endpoints.bucket, threading.Event()
 
@@ -389,6 +391,6 @@ def _heartbeat(lab, table: str, instant: str) -> Generator[None]:
 
 
 def _statuses(table: str) -> Counter:
-    """The orders of a table with their status."""
+    """Orders of a table with their status."""
     rows = rows_of(table)
     return Counter(zip(*(rows[name].to_pylist() for name in ("order_id", "status")), strict=True))

@@ -1,6 +1,6 @@
-"""A colleague's notebook: a second IPython kernel with a Spark of its own, started by this one.
+"""The colleague: a second notebook kernel with its own Spark, started by this one.
 
-A lesson runs code there, freezes her JVM in the middle of a write, and lets it go on or kills it.
+A lesson runs code there, freezes its JVM in the middle of a write, and resumes or kills it.
 """
 
 import atexit
@@ -45,10 +45,10 @@ spark = session_of_environment("colleague", SHORT_LIFE, Path({log!r}))
 
 
 class WriteFailed(LabError):
-    """The colleague's write ended before there was anything to freeze.
+    """Error of a colleague's write that ended before it could be frozen.
 
     Args:
-        outcome: what it ended with.
+        outcome: how it ended.
     """
 
     def __init__(self, outcome: str):
@@ -58,17 +58,17 @@ class WriteFailed(LabError):
 
 @dataclass
 class Running:
-    """A write that runs, or has run, here or in the colleague's notebook.
+    """A write, running or ended, here or in the colleague's notebook.
 
     Args:
         who: `you` or `colleague`.
-        began: when, in seconds since 1970.
-        ended: when; 0 while it runs.
-        frozen: when it was frozen and when it went on, in seconds since 1970.
-        outcome: `committed`, `killed`, or what its error says; empty while it runs.
-        printed: what it printed.
-        instant: the instant that it was frozen in.
-        locks: who held which lock while it was frozen and until it ended.
+        began: seconds since 1970.
+        ended: seconds since 1970; 0 while it runs.
+        frozen: begin and end of the time when it was frozen, seconds since 1970.
+        outcome: `committed`, `killed`, or the error; empty while it runs.
+        printed: its output.
+        instant: the instant in which it was frozen.
+        locks: the locks held by each writer from the freeze to the end of the write.
     """
 
     who: str
@@ -85,7 +85,7 @@ class Running:
 
 
 def attempt(write: Callable, *arguments: Any, **options: Any) -> Running:
-    """Call a function that writes, and note how that ended instead of failing."""
+    """Call a function that writes, and record its outcome instead of raising its error."""
     run = Running(YOU, time.time())
     try:
         write(*arguments, **options)
@@ -97,7 +97,7 @@ def attempt(write: Callable, *arguments: Any, **options: Any) -> Running:
 
 
 class Colleague:
-    """A notebook kernel of its own, with its own Spark; it ends with this notebook's kernel.
+    """A second notebook kernel with its own Spark; it ends with this notebook's kernel.
 
     Args:
         lab: the lesson's handle.
@@ -133,7 +133,7 @@ class Colleague:
 
     @classmethod
     def of(cls, lab) -> "Colleague":
-        """The colleague of a lesson.
+        """Return the colleague of a lesson.
 
         Raises:
             LabError: none was started.
@@ -144,16 +144,16 @@ class Colleague:
 
     @property
     def jvm(self) -> psutil.Process | None:
-        """The JVM of her Spark, which does all the work on tables; None without one."""
+        """The JVM of its Spark, which does all work on tables; None if there is none."""
         return jvm_below(self.pid)
 
     def share(self, **values: Any) -> None:
-        """Set variables in her notebook: text, numbers, lists and dictionaries of these."""
+        """Set variables in the notebook: text, numbers, and lists or dictionaries of these."""
         lines = [f"{name} = {value!r}" for name, value in values.items()]
         self.run("\n".join(lines))
 
     def run(self, code: str) -> None:
-        """Run code in her notebook, wait until it is done, and print what it printed.
+        """Run code in the colleague's notebook, wait until it has ended, and print its output.
 
         Raises:
             LabError: the code failed.
@@ -164,10 +164,10 @@ class Colleague:
             raise WriteFailed(done.outcome)
 
     def begin(self, code: str) -> Running:
-        """Start code in her notebook and do not wait; `finish` does.
+        """Start code in the colleague's notebook without waiting; `finish` waits.
 
         Raises:
-            LabError: she has been killed.
+            LabError: the notebook has been killed.
         """
         self._require_life()
         running = Running(COLLEAGUE, time.time())
@@ -175,10 +175,10 @@ class Colleague:
         return running
 
     def finish(self, running: Running, seconds: float = TIMEOUT_S) -> Running:
-        """Wait until her code is done, and note how it ended.
+        """Wait until the code has ended, and record how.
 
         Raises:
-            LabError: it is not done in time, or her notebook has ended.
+            LabError: it has not ended in time, or the notebook has ended.
         """
         deadline = time.monotonic() + seconds
         while not running.ended:
@@ -196,7 +196,7 @@ class Colleague:
             raise LabError(what, "run: colleague = Colleague(lab), then this cell again.")
 
     def _listen(self, running: Running, seconds: float) -> bool:
-        """Note the next thing that her notebook says; False if it says nothing in this time."""
+        """Record the next message from the notebook; False if there is none in this time."""
         try:
             message = self._client.get_iopub_msg(timeout=seconds)
         except Empty:
@@ -207,13 +207,13 @@ class Colleague:
 
     @contextlib.contextmanager
     def frozen_while_writing(self, table: str, code: str) -> Generator[Running]:
-        """Start her code, freeze her in the middle of its write while the body runs, let her go on.
+        """Start the code, freeze it in the middle of its write while the body runs, then resume it.
 
-        She is frozen when a data file of her write is in the store and her commit is not. No lock
-        is held then: the body can take it.
+        It is frozen when a data file of its write is in the store and its commit is not. It holds
+        no lock then, so the body can take it.
 
         Raises:
-            WriteFailed: her write ended before a data file was in the store.
+            WriteFailed: the write ended before a data file was in the store.
         """
         self.finish(self._start)
         with self._locks() as locks, contextlib.ExitStack() as stack:
@@ -233,9 +233,9 @@ class Colleague:
 
     @contextlib.contextmanager
     def _locks(self) -> Generator[list[Holding]]:
-        """Watch the locks while the body runs; then the list is filled.
+        """Watch the locks while the body runs; the list is filled afterwards.
 
-        While she is frozen only you can take one, and before and after that only she.
+        While the colleague is frozen only you can take a lock, and otherwise only the colleague.
         """
         held: list[Holding] = []
         if "zookeeper" not in self._lab.needs:
@@ -249,12 +249,12 @@ class Colleague:
                 held += watch.stop()
 
     def kill(self, running: Running) -> None:
-        """Kill her whole notebook (SIGKILL), frozen or not."""
+        """Kill the colleague's whole notebook (SIGKILL), frozen or not."""
         self.close()
         running.outcome, running.ended = KILLED, time.time()
 
     def close(self) -> None:
-        """End her notebook and her Spark at once."""
+        """Kill the colleague's notebook and its Spark immediately."""
         if psutil.pid_exists(self.pid) and self._manager.is_alive():
             kill_tree(self.pid)
         with contextlib.suppress(Exception):
@@ -268,10 +268,10 @@ class Colleague:
         return self.finish(self.begin(code))
 
     def _freeze(self, data: Rule, stack: contextlib.ExitStack, running: Running) -> str:
-        """Freeze her JVM when she has written a data file; returns the instant of her write.
+        """Freeze the JVM after it has written a data file; return the instant of the write.
 
-        An answer of the store waits at the gate until she is frozen, so she cannot have gone on to
-        her commit.
+        The gate holds an answer of the store until the JVM is frozen, so it cannot have started its
+        commit.
         """
         try:
             jvm = self.jvm
@@ -288,7 +288,7 @@ class Colleague:
         return name.instant
 
     def _wait(self, rule: Rule, running: Running) -> str:
-        """Wait until the gate holds what the rule names; returns the object's key."""
+        """Wait until the gate holds a request that matches the rule; return the object's key."""
         deadline = time.monotonic() + TIMEOUT_S
         while not rule.wait(LOOK_S):
             while self._listen(running, 0):
@@ -318,15 +318,15 @@ def _note(running: Running, message: dict) -> None:
 
 
 def forget_heartbeats(lab, table: str) -> None:
-    """Remove the heartbeats of a table: a missing one counts as expired."""
+    """Delete the heartbeats of a table: a missing one counts as expired."""
     store.delete_prefix(lab.endpoints, store.key_of(f"{table}/.hoodie/.heartbeat") + "/")
 
 
 def why_failed(text: str) -> str:
-    """The exception of Hudi that says why a write failed, without its package and its stack.
+    """Extract Hudi's exception from an error, without its package and stack trace.
 
     Args:
-        text: a Python error's text, with Java's stack trace in it.
+        text: text of a Python error that contains Java's stack trace.
     """
     pattern = r"(?:Caused by: |^: |\n: |^)((?:[a-z]\w*\.)+(\w+(?:Exception|Error)))(?:: (.*))?"
     found = [(m[2], m[3] or "") for m in re.finditer(pattern, text)]

@@ -1,4 +1,4 @@
-"""Draws two writers of one table in time: who wrote, who held the lock, whose work was in vain."""
+"""Draws two writers of one table over time: writes, locks held, and wasted work."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,11 +21,11 @@ class Race:
     """Two writers of one table.
 
     Args:
-        runs: how each writer's run went, by writer: `you`, `colleague`.
-        commits: when an instant of the writer was completed, in seconds since 1970.
-        written: bytes of data files by writer that a complete commit counts.
-        wasted: bytes by writer that none does.
-        locks: when who held a lock.
+        runs: each writer's run, by writer: `you`, `colleague`.
+        commits: writer of each completed instant, and its completion in seconds since 1970.
+        written: by writer, bytes of data files that belong to a complete commit.
+        wasted: by writer, bytes of data files that belong to none.
+        locks: times at which a writer held a lock.
     """
 
     runs: dict[str, Running]
@@ -36,7 +36,7 @@ class Race:
 
 
 def race_of(lab, table: str, mine: Running, hers: Running) -> Race:
-    """The table that two writes at the same time left.
+    """Collect the results of two concurrent writes of a table.
 
     An instant that was requested during your write is yours: the colleague was frozen then.
     """
@@ -103,7 +103,7 @@ HATCH = (
 
 
 def _run(x, y: int, writer: str, race: Race) -> list[str]:
-    """A writer's bar, its frozen part, its commits, its error, and its bytes."""
+    """Draw a writer's bar, its frozen part, its commits, its error, and its bytes."""
     run, colour = race.runs[writer], WRITER[writer]
     left, right = x(run.began), x(run.ended)
     bar = f"<rect x='{left:.1f}' y='{y}' width='{right - left:.1f}' height='20' rx='3'"

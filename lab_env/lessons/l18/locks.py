@@ -1,7 +1,7 @@
 """The holders of locks over time: a lock's nodes in ZooKeeper, watched while a lesson runs.
 
-A writer that wants a lock puts a numbered node below the lock's path. The lowest number holds the
-lock, until its node goes.
+A writer that wants a lock creates a numbered node below the lock's path. The lowest number holds
+the lock until its node is deleted.
 """
 
 import re
@@ -20,7 +20,7 @@ NODE = re.compile(r"lock-(\d+)$")  # a place in a queue
 
 
 def lock_roots(lab) -> tuple[str, ...]:
-    """The folders of ZooKeeper in which a lesson's writers may keep their locks."""
+    """Return the ZooKeeper paths below which a lesson's writers may keep their locks."""
     return f"/{lab.namespace}", lock_place(lab.base), IMPLICIT
 
 
@@ -31,9 +31,9 @@ class Node:
     Args:
         path: of the lock.
         number: its place; the lowest number holds the lock.
-        writer: who made it; empty if that is not known.
-        made: when, in seconds since 1970.
-        gone: when it went; 0 while it is there.
+        writer: its creator; empty if unknown.
+        made: creation time, seconds since 1970.
+        gone: deletion time, seconds since 1970; 0 while it exists.
     """
 
     path: str
@@ -45,13 +45,13 @@ class Node:
 
 @dataclass(frozen=True)
 class Holding:
-    """One time that a writer held a lock.
+    """A period in which a writer held a lock.
 
     Args:
         path: of the lock.
-        writer: who held it.
-        began: when, in seconds since 1970.
-        ended: when.
+        writer: its holder.
+        began: seconds since 1970.
+        ended: seconds since 1970.
     """
 
     path: str
@@ -61,10 +61,12 @@ class Holding:
 
 
 def holdings_of(nodes: Iterable[Node], now: float) -> list[Holding]:
-    """Each writer's time with each lock: from the end of the one before, until its node went.
+    """Return the periods in which each writer held each lock.
+
+    A period starts when the previous holder's node is deleted, and ends when the writer's own is.
 
     Args:
-        now: what counts as the end where a node is still there.
+        now: end of the period for nodes that still exist, seconds since 1970.
     """
     free: dict[str, float] = {}
     found = []
@@ -78,12 +80,12 @@ def holdings_of(nodes: Iterable[Node], now: float) -> list[Holding]:
 
 
 class LockWatch:
-    """Watches all locks below some folders until it is stopped.
+    """Watches all locks below some paths until it is stopped.
 
     Args:
         client: a connected kazoo client.
-        roots: the folders, of which some need not exist.
-        writer: says who takes a lock if one is taken at this moment.
+        roots: the paths; they need not exist.
+        writer: returns the writer to which a lock taken at this moment belongs.
     """
 
     def __init__(self, client: Any, roots: Iterable[str], writer: Callable[[], str]):
@@ -98,10 +100,10 @@ class LockWatch:
         self._thread.start()
 
     def stop(self) -> list[Holding]:
-        """Stop watching; the times that the locks were held.
+        """Stop watching; return the periods in which the locks were held.
 
         Raises:
-            LabError: ZooKeeper did not answer all the time.
+            LabError: ZooKeeper stopped answering.
         """
         self._over.set()
         self._thread.join(5)
@@ -130,7 +132,7 @@ class LockWatch:
                 self._open.pop(gone).gone = time.time()
 
     def _lock_paths(self) -> list[str]:
-        """The folders that hold no others: each may be a lock."""
+        """Paths without subfolders: each may be a lock."""
         found, folders = [], list(self._roots)
         while folders:
             path = folders.pop()

@@ -30,7 +30,7 @@ KEEPS_UP, PLANNED, NEW_PARTITION, FIRST = "keeps up", "planned", "new partition"
 
 @check("19.1")
 def counts_from_outside(_lab, unread):
-    """Call the function for made-up streams in four states."""
+    """Run the function on made-up streams in four states."""
     if not callable(unread):
         raise Unreadable("A function `unread(ends, batches)` is expected.")
     for ends, batches in made_up_streams(random.Random()).values():
@@ -73,7 +73,11 @@ def counts_from_outside(_lab, unread):
 
 
 def by_partition(found) -> dict[int, int]:
-    """Unread messages by partition, of a dictionary, a series or a table of two columns."""
+    """Return unread messages by topic partition, from a dictionary, a series or a table.
+
+    Raises:
+        Unreadable: the answer is none of these, or has a topic partition twice.
+    """
     if found is None:
         raise Unreadable("Your function returned nothing; let it return {partition: messages}.")
     series = hasattr(found, "items") and not hasattr(found, "columns")
@@ -88,20 +92,20 @@ def by_partition(found) -> dict[int, int]:
 
 
 def unread_by_partition(ends: Mapping[int, int], batches: Sequence[Batch]) -> dict[int, int]:
-    """Messages that no committed batch holds, by partition."""
+    """Return the number of messages in no committed batch, by topic partition."""
     done = [batch for batch in batches if batch.committed]
     read = done[-1].end if done else {}
     return {number: end - read.get(number, 0) for number, end in ends.items()}
 
 
 def made_up_streams(rng: random.Random) -> dict[str, tuple[dict[int, int], list[Batch]]]:
-    """Streams in four states.
+    """Return streams in four states.
 
     Args:
-        rng: source of chance: how many partitions, batches and messages.
+        rng: random generator for the numbers of partitions, batches and messages.
 
     Returns:
-        By state: the topic's ends by partition, and the checkpoint's batches.
+        By state: the topic's end offsets by topic partition, and the checkpoint's batches.
     """
     found = {}
     for case in (KEEPS_UP, PLANNED, NEW_PARTITION, FIRST):
@@ -170,7 +174,7 @@ RINGS = {
 
 @check("19.2")
 def rings_when_it_should(lab, answer):
-    """Try the rule by `promtool test rules`: on all scenarios, then on one after the other."""
+    """Test the rule with `promtool test rules`: on all scenarios in one run, then one by one."""
     rules = yaml.safe_dump(as_rules(answer))
 
     def trial(*expected: Expectation):
@@ -192,7 +196,7 @@ def rings_when_it_should(lab, answer):
 
 
 def as_rules(answer) -> dict:
-    """A rule file of a learner's answer: a rule, its two fields, or a text of YAML."""
+    """Make a rule file of an answer: a rule, its two fields, or YAML text."""
     if isinstance(answer, str):
         try:
             answer = yaml.safe_load(answer)
@@ -244,7 +248,7 @@ FAULTS = {
 
 @check("19.3")
 def agrees_with_the_books(lab, find_wrong):
-    """Give the function a hidden table and books, with one fault per day."""
+    """Run the function on a hidden table and books, with one fault per day."""
     if not callable(find_wrong):
         raise Unreadable("A function `find_wrong(rows, books)` is expected.")
     rows, books, faults = made_up_days(random.Random())
@@ -265,7 +269,7 @@ def agrees_with_the_books(lab, find_wrong):
 
 
 def days_of(found) -> list[str]:
-    """The days that an answer names: a list, or rows or a table with `partition_date`."""
+    """Return the days that an answer names: a list, or rows or a table with `partition_date`."""
     if found is None:
         raise Unreadable("Your function returned nothing; let it return the wrong days.")
     rows = isinstance(found, list | tuple) and found and isinstance(found[0], Mapping | tuple)
@@ -277,10 +281,10 @@ def days_of(found) -> list[str]:
 
 
 def made_up_days(rng: random.Random) -> tuple[list[tuple], list[tuple], dict[str, str]]:
-    """Rows of a table, the books, and what is wrong with each day.
+    """Return rows of a table, the books, and the fault of each day.
 
     Args:
-        rng: source of chance: which day has which fault, and how many orders.
+        rng: random generator for the fault of each day and the number of orders.
 
     Returns:
         Rows (order, day, amount, time), books (day, orders, revenue, newest), fault by day.
@@ -306,7 +310,7 @@ def made_up_days(rng: random.Random) -> tuple[list[tuple], list[tuple], dict[str
 
 
 def _with_fault(orders: list[tuple], fault: str) -> list[tuple]:
-    """The rows of a day as the table has them."""
+    """Rows of a day, changed by the fault."""
     first, *rest = orders
     *others, last = orders
     key, day, amount, at = first
@@ -326,7 +330,7 @@ def _with_fault(orders: list[tuple], fault: str) -> list[tuple]:
 
 @check("19.4")
 def cause_and_number(lab, findings):
-    """Measure the tickets anew, and compare the findings with that."""
+    """Measure the tickets again, and compare the findings with the results."""
     if not isinstance(findings, Mapping) or not findings or not set(findings) <= set(NAMES):
         raise Unreadable(f"A dictionary with {', '.join(NAMES)} is expected, or some of them.")
     proved, still_open = [], []
@@ -354,7 +358,7 @@ def cause_and_number(lab, findings):
 
 
 def number_in(said) -> int | str:
-    """A whole number, also in a row of one field; else its text, for the message."""
+    """Return a whole number, also from a row of one field; otherwise its text, for the message."""
     if isinstance(said, tuple) and len(said) == 1:
         said = said[0]
     try:

@@ -1,4 +1,4 @@
-"""Draws what the witnesses say, and the shop's board with its lamp; waits, and keeps the books."""
+"""Draws metrics over time and the shop's board with its alert lamp; waits; computes the books."""
 
 import json
 import os
@@ -29,7 +29,7 @@ PAGER = (
 
 
 def jvm_of_session() -> int:
-    """The process id of the JVM in which this notebook's Spark runs.
+    """Return the process id of the JVM in which this notebook's Spark runs.
 
     Raises:
         LabError: there is none, or more than one.
@@ -50,10 +50,13 @@ def jvm_of_session() -> int:
 
 
 def wait_until(condition: Callable[[], object], what: str, seconds: float) -> None:
-    """Wait until a condition holds, looking five times a second.
+    """Wait until a condition holds, checking five times a second.
+
+    Args:
+        what: the condition in words, for the error.
 
     Raises:
-        LabError: it did not hold in time; `what` says what was waited for.
+        LabError: it did not hold in time.
     """
     deadline = time.monotonic() + seconds
     while not condition():
@@ -66,11 +69,11 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float) -> No
 
 
 def scrape_config(pages: Mapping[str, str], namespace: str) -> str:
-    """The part of `prometheus.yml` that says which pages to read, once a second.
+    """Return the part of `prometheus.yml` that lists the pages to scrape, once a second.
 
     Args:
-        pages: the address of each job's page of metrics.
-        namespace: a label of all their numbers, by which a reset of the lesson finds them.
+        pages: by job, the address of its metrics page.
+        namespace: added as a label, by which a reset of the lesson finds the metrics.
 
     Returns:
         YAML: a list `scrape_configs`.
@@ -91,17 +94,17 @@ def scrape_config(pages: Mapping[str, str], namespace: str) -> str:
 
 
 def metric_lines(page: str, *words: str) -> list[str]:
-    """The samples of a page of metrics whose line has one of the words, without comments."""
+    """Return the samples of a metrics page that match one of the words, without comments."""
     with urlopen(page, timeout=5) as answer:
         lines = answer.read().decode().splitlines()
     return [line for line in lines if line[:1] != "#" and re.search("|".join(words), line)]
 
 
 def show_numbers(numbers: pd.DataFrame):
-    """The exporter's numbers, a column per pipeline; only what at least one of them has.
+    """Return the exporter's numbers as a table, a column per pipeline, without empty rows.
 
     Args:
-        numbers: what `lab.pipeline_metrics()` returned, or some of its rows.
+        numbers: result of `lab.pipeline_metrics()`, or some of its rows.
     """
     extra = [name for name in ("partition", "part", "recorded_in") if name in numbers.columns]
     which = numbers[extra].astype(object).where(numbers[extra].notna(), "")
@@ -115,11 +118,11 @@ def show_numbers(numbers: pd.DataFrame):
 def draw_over_time(
     panels: Mapping[str, Mapping[str, pd.DataFrame]], frozen: Sequence[tuple[float, float]]
 ) -> str:
-    """Numbers over time as steps, with the seconds in which Spark was frozen shaded.
+    """Draw numbers over time as steps; the seconds in which Spark was frozen are shaded.
 
     Args:
-        panels: by the panel's title the lines of it: what `query_range` returned (`time`, `value`),
-            by the line's name. A gap is where Prometheus got no sample.
+        panels: by title, the lines of a panel: results of `query_range` (`time`, `value`) by name.
+            A gap means that Prometheus got no sample.
         frozen: begin and end of each freeze, seconds since 1970.
     """
     height = 1.2 + 1.3 * len(panels)
@@ -152,14 +155,14 @@ def draw_over_time(
 
 
 def books_of(sends: Iterable[Send]) -> list[tuple]:
-    """The accountants' totals of each day, from what the tills sent, without any table.
+    """Return the accountants' totals of each day, computed from the tills' events alone.
 
     Args:
         sends: valid ones, in any order.
 
     Returns:
-        Per day of creation: day, orders that are not erased, their revenue, and when the newest of
-        them was changed.
+        Per day of creation: day, number of orders that are not erased, their revenue, and the time
+        of the newest change.
     """
     newest: dict[str, Send] = {}
     for send in sends:
@@ -180,7 +183,7 @@ def books_of(sends: Iterable[Send]) -> list[tuple]:
 
 
 def draw_board(board: pd.DataFrame, oldest_unread: float, firing: bool) -> str:
-    """The shop's board, with its lamp.
+    """Draw the shop's board with its alert lamp.
 
     Args:
         board: `status` and `revenue`.

@@ -1,7 +1,7 @@
-"""A quarter of an hour of made-up metrics, on which exercise 19.2 tries an alert.
+"""Scenarios of made-up metrics, on which exercise 19.2 tests an alert.
 
-Each scenario lasts 90 seconds, with a sample per second of every metric of the lesson. What is
-wrong begins at second 20. The alert must ring by second 32, or never.
+Each scenario lasts 90 seconds, with a sample per second of every metric of the lesson. The problem
+begins at second 20. The alert must fire by second 32, or never.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,25 +16,25 @@ NEVER: Span = (SECONDS + 1, SECONDS + 1)
 
 
 def _calm(second: int) -> float:
-    """Batches of three seconds: the oldest unread message is never older."""
+    """Age of the oldest unread message with batches every three seconds."""
     return second % 3
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """One course of events.
+    """A sequence of events.
 
     Args:
         name: what happens, in a few words.
-        rings: whether the alert has to ring.
-        unread: age of the oldest unread message at a second of the scenario.
-        behind: unread messages.
-        last_commit: seconds since the newest commit.
-        newest: age of the newest message that was read.
-        no_exporter: when the exporter is dead.
-        no_broker: when the exporter cannot read the topic.
+        rings: whether the alert must fire.
+        unread: age of the oldest unread message by second of the scenario.
+        behind: number of unread messages by second.
+        last_commit: seconds since the newest commit, by second.
+        newest: age of the newest message that was read, by second.
+        no_exporter: seconds in which the exporter is dead.
+        no_broker: seconds in which the exporter cannot read the topic.
         missing: seconds in which one scrape of the exporter got no answer.
-        no_spark: when Spark's own pages do not answer.
+        no_spark: seconds in which Spark's own pages do not answer.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Scenario:
     no_spark: Span = NEVER
 
     def series(self, namespace: str) -> list[dict[str, str]]:
-        """All metrics as `input_series` of promtool, with the labels of a lesson's namespace."""
+        """Return all metrics as promtool's `input_series`, labelled with a lesson's namespace."""
 
         def labelled(name: str, space: str = namespace, pipeline: str = PIPELINE) -> str:
             return _labelled(name, f'namespace="{space}",pipeline="{pipeline}"')
@@ -97,7 +97,7 @@ class Scenario:
         return rows
 
     def _outside(self, values: At, also_gone: Span = NEVER) -> list[str]:
-        """The exporter's samples, without those that it could not give."""
+        """The exporter's samples, without those that were unavailable."""
         found = []
         for second in range(SECONDS + 1):
             gone = second in self.missing or any(
@@ -129,19 +129,19 @@ def _row(name: str, values: Sequence[str]) -> dict[str, str]:
 
 
 def _of_page(metric: str, job: str, namespace: str) -> str:
-    """A metric of one of the pages that the lesson adds."""
+    """Series name of a metric from one of the pages that the lesson adds."""
     return f'{metric}{{job="{job}",instance="{job}",namespace="{namespace}"}}'
 
 
 def _labelled(name: str, labels: str) -> str:
-    """A metric of the exporter with the labels of a stream."""
+    """Series name of an exporter's metric with the labels of a stream."""
     metric, _, more = name.rstrip("}").partition("{")
     all_labels = f"{labels},{more}" if more else labels
     return f'{metric}{{{all_labels},job="pipeline",instance="exporter"}}'
 
 
 def _since(second: int) -> float:
-    """The stream hangs for 50 seconds, and then reads all there is."""
+    """Age for a stream that hangs for 50 seconds and then reads everything."""
     hangs = WRONG_FROM <= second < MENDED
     return second - WRONG_FROM if hangs else _calm(second)
 
@@ -198,20 +198,20 @@ SCENARIOS = (CALM, NIGHT, MORNING, SALE, HICCUP, PAGES, HANG, SLOW, EXPORTER, BR
 
 
 def question(begin: int, end: int) -> str:
-    """PromQL: 1 if any alert fired between two seconds, else 0; to be asked at the second one."""
+    """Return PromQL: 1 if any alert fired between two seconds, else 0; to be evaluated at `end`."""
     fired = f'max_over_time(ALERTS{{alertstate="firing"}}[{end - begin}s])'
     return f"(count({fired}) > bool 0) or vector(0)"
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """That an alert fires in a span of time of a scenario, or that it does not.
+    """The expectation that an alert fires, or does not, in a period of a scenario.
 
     Args:
-        scenario: what happens.
-        begin: first second of the span.
+        scenario: the scenario.
+        begin: first second of the period.
         end: last second.
-        fired: what is expected.
+        fired: whether the alert is expected to fire.
     """
 
     scenario: Scenario
@@ -221,12 +221,12 @@ class Expectation:
 
     @property
     def other(self) -> "Expectation":
-        """The opposite."""
+        """The opposite expectation."""
         return replace(self, fired=not self.fired)
 
 
 def expectation(scenario: Scenario) -> Expectation:
-    """The alert rings in time, or never."""
+    """Return the expectation of a scenario: the alert fires in time, or never."""
     return Expectation(scenario, 0, RINGS_BY if scenario.rings else SECONDS, scenario.rings)
 
 
@@ -235,10 +235,10 @@ ENDS = Expectation(HANG, SECONDS - 1, SECONDS, fired=False)
 
 
 def test_file(expectations: Sequence[Expectation], namespace: str) -> dict:
-    """A file for `promtool test rules` that holds if all expectations do.
+    """Return a file for `promtool test rules` that passes if all expectations hold.
 
     Args:
-        namespace: of the lesson, which its metrics have as a label.
+        namespace: the lesson's namespace, a label of its metrics.
     """
     return {
         "evaluation_interval": "1s",

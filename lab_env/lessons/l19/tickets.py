@@ -1,6 +1,7 @@
-"""Four complaints of exercise 19.4: breaks four things by real operations, and knows the evidence.
+"""Four complaints of exercise 19.4: breaks four things by real operations, and collects evidence.
 
-Everything that is broken is a copy or belongs to the ticket alone; the lesson's own stream goes on.
+Everything that is broken is a copy or belongs to the ticket alone; the lesson's own stream is not
+affected.
 """
 
 import json
@@ -37,32 +38,34 @@ DAY = "2026-11-20"
 
 
 def table_of(lab, name: str) -> str:
-    """The table of a ticket."""
+    """Return the path of a ticket's table."""
     return lab.path(f"ticket_{name.lower()}")
 
 
 def checkpoint_of(lab, name: str) -> str:
-    """The checkpoint of a ticket's stream."""
+    """Return the path of the checkpoint of a ticket's stream."""
     return lab.path(f"_checkpoints/ticket_{name.lower()}")
 
 
 def topic_of(lab, name: str) -> str:
-    """The topic of a ticket's stream: D has one of its own."""
+    """Return the topic of a ticket's stream; only D has its own."""
     return lab.topic("couriers" if name == "D" else LIVE)
 
 
 def hand_over(
     lab, query, options: dict[str, str], sends: Sequence, sent: int, more: int
 ) -> pd.DataFrame:
-    """Break four things, and have the exporter watch their streams.
+    """Break four things, and let the exporter watch their streams.
 
     Args:
-        query: its own stream, which has read all messages, and whose table nobody compacts.
-        more: how many it gets now; the lesson's own stream reads them, that of ticket B skips them.
+        query: the lesson's own stream, which has read all messages; its table is not compacted.
+        sent: number of events sent so far.
+        more: number of events to send now; the lesson's own stream reads them, that of ticket B
+            skips them.
 
     Returns:
-        One row per ticket: complaint, topic, checkpoint, table, and how many messages the stream
-        itself says that it is behind (`says_behind`); empty where it has none.
+        One row per ticket: complaint, topic, checkpoint, table, and the lag that the stream itself
+        reports (`says_behind`, messages); empty where there is none.
     """
     live = lab.path(LIVE)
     overlay_table(lab, live, table_of(lab, "B"))
@@ -95,7 +98,7 @@ def hand_over(
 
 
 def _run(writer, checkpoint: str) -> str:
-    """Let a stream read what there is, once; returns how far behind it says that it is."""
+    """Run a stream over all existing messages, once; return the lag that it reports."""
     writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
     query = writer.start()
     query.awaitTermination()
@@ -104,7 +107,7 @@ def _run(writer, checkpoint: str) -> str:
 
 
 def _wait_until_measured(lab, names: Sequence[str]) -> None:
-    """Wait until the exporter has read every part of some pipelines; its connections take time.
+    """Wait until the exporter has read every part of some pipelines, after it has connected.
 
     Raises:
         LabError: it cannot read one of them.
@@ -123,14 +126,14 @@ def _wait_until_measured(lab, names: Sequence[str]) -> None:
 
 
 def _replace_checkpoint(lab, options: dict[str, str]) -> str:
-    """B: the stream goes on with a new checkpoint; the table skips its batches as known ones."""
+    """B: give the stream a new checkpoint, so the table skips its batches as already written."""
     records = parsing.read_topic(lab.spark, lab.endpoints.kafka_bootstrap, topic_of(lab, "B"))
     writer = event_rows(parsing.parse(records)).writeStream.format("hudi").options(**options)
     return _run(writer.option("path", table_of(lab, "B")), checkpoint_of(lab, "B"))
 
 
 def _keep_a_savepoint(lab, options: dict[str, str]) -> None:
-    """C: a savepoint before a release, forgotten; each write cleans what it may."""
+    """C: set a savepoint and leave it; each write cleans what the savepoint does not keep."""
     path = table_of(lab, "C")
     for version in range(4):  # the fourth is the first that finds something to clean
         rows = lab.spark.sql(f"""
@@ -154,7 +157,7 @@ def _keep_a_savepoint(lab, options: dict[str, str]) -> None:
 
 
 def _read_two_of_three(lab, sends: Sequence) -> str:
-    """D: the stream was given its partitions by number, and the topic has one more by now."""
+    """D: start a stream with a fixed list of topic partitions, although the topic has one more."""
     kafka, topic = lab.endpoints.kafka_bootstrap, topic_of(lab, "D")
     ensure_topic(kafka, topic, partitions=3)
     lab.replay(topic, n=EVENTS_OF_D, sends=sends)
@@ -170,14 +173,14 @@ class Evidence:
 
     Args:
         name: of the ticket.
-        cause: what is wrong.
+        cause: the cause of the complaint.
         number: the number that proves it.
-        lag: unread messages by partition; empty without a stream.
-        logs: that a query of the table merges; None without a table.
-        table_batch: newest batch that the table's commits know; None if they know none.
+        lag: unread messages by topic partition; empty without a stream.
+        logs: number of logs that a query of the table merges; None without a table.
+        table_batch: newest batch recorded in the table's commits; None if there is none.
         checkpoint_batch: newest batch that the checkpoint has committed; None without one.
-        savepoints: how many the table has.
-        pending: instants that are not complete.
+        savepoints: number of the table's savepoints.
+        pending: number of instants that are not complete.
         merge_on_read: whether the table may have logs.
     """
 
@@ -194,7 +197,7 @@ class Evidence:
 
     @property
     def asked(self) -> str:
-        """The unit of the right cause's number."""
+        """Explanation of the number that proves the right cause."""
         return {
             NOT_READ: "Its number is how many messages of that one partition nobody has read",
             REPLACED: "Its number is the newest batch that a commit of the table knows",
@@ -219,7 +222,7 @@ class Evidence:
         )
 
     def against(self, cause: str) -> str:
-        """The reason why the lab does not agree with a cause."""
+        """Return the reason why another cause is wrong."""
         current = sum(1 for lag in self.lag.values() if not lag)
         words = {
             TOO_SLOW: (
@@ -281,7 +284,7 @@ def evidence_of(lab) -> dict[str, Evidence]:
 
 
 def _facts(picture: Snapshot) -> dict:
-    """The facts that a table's picture shows."""
+    """Facts taken from a table's X-ray."""
     checkpoints = (picture.commit().checkpoint or {}).values()
     return {
         "logs": sum(len(found.logs) for found in picture.current),
@@ -293,7 +296,7 @@ def _facts(picture: Snapshot) -> dict:
 
 
 def _lag(lab, name: str) -> dict[int, int]:
-    """Unread messages by partition; all of them where the checkpoint names no partition."""
+    """Unread messages by topic partition; all messages where the checkpoint lacks a partition."""
     ends = topic_end_offsets(lab.endpoints.kafka_bootstrap, topic_of(lab, name))
     batches = read_checkpoint(lab.endpoints, checkpoint_of(lab, name))
     done = [batch for batch in batches if batch.committed]

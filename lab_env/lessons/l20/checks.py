@@ -62,7 +62,7 @@ def writes_to_three_sinks(lab, write):
 
 @check("20.2")
 def asks_and_compacts(lab, answer):
-    """Ask and compact a copy of a table in which O-2 was written as new, then as paid: in a log."""
+    """Query and compact a copy of a table in which O-2 is new in the base file, paid in a log."""
     read, compact = answer
     path = scratch_copy(lab, _table_with_log(lab), "compact")
     for kind, right, why in (
@@ -100,7 +100,7 @@ def asks_and_compacts(lab, answer):
 
 @check("20.3")
 def computes_the_break_even(lab, break_even):
-    """Ask for the break-even of made-up runs, one of them without any."""
+    """Ask for the break-even of made-up runs, some of which have none."""
     runs = made_up_runs(Random())
     frame = lab.spark.createDataFrame(as_recorded(runs), RECORDED)
     rows = as_rows(break_even(frame), ["index", "factor", "commits"])
@@ -147,9 +147,9 @@ RECORDED = (
 
 
 def made_up_runs(rng: Random) -> dict[tuple[str, int], tuple[int, int, int]]:
-    """Bytes of a commit on each type and of a compaction, by index and factor.
+    """Return bytes of a commit on each type and of a compaction, by index and factor.
 
-    Merge-on-Read saves nothing in one of them, and loses in another.
+    In one run Merge-on-Read saves nothing, and in another it writes more.
     """
     runs = {}
     for index in ("bloom", "bucket"):
@@ -163,9 +163,9 @@ def made_up_runs(rng: Random) -> dict[tuple[str, int], tuple[int, int, int]]:
 
 
 def as_recorded(runs: dict[tuple[str, int], tuple[int, int, int]]) -> list[tuple]:
-    """Made-up runs as rows of `RECORDED`, as `lab bench growth` has them.
+    """Return made-up runs as rows of `RECORDED`, as `lab bench growth` records them.
 
-    Other types and metrics stand before and after those that count, with larger numbers.
+    Rows of other types and metrics come before and after the relevant ones, with larger numbers.
     """
     rows = []
     for (index, factor), (cow, mor, compaction) in runs.items():
@@ -220,7 +220,7 @@ CASES = (
 
 @check("20.4")
 def when_is_it_a_difference(lab, judge):
-    """Compare the rule with the benchmark's, for telling cases and for many that are drawn."""
+    """Compare the learner's rule with the benchmark's, for typical cases and many random ones."""
     for this, other, why in (*CASES, *drawn_cases(Random())):
         word = as_choice(judge(list(this), list(other)), (LOWER, HIGHER, EQUAL, INCONCLUSIVE))
         right = verdict(Spread.of(this), Spread.of(other))
@@ -230,7 +230,7 @@ def when_is_it_a_difference(lab, judge):
 
 
 def drawn_cases(rng: Random) -> list[tuple[tuple[int, ...], tuple[int, ...], str]]:
-    """Rounds of small numbers, so that bounds often touch; some lie far apart."""
+    """Return rounds of small numbers, so that bounds often touch; some do not overlap."""
     cases = []
     for _ in range(400):
         rounds, apart = rng.randint(2, 4), rng.choice((0, 2, 4))
@@ -243,7 +243,7 @@ def drawn_cases(rng: Random) -> list[tuple[tuple[int, ...], tuple[int, ...], str
 
 
 def _orders(lab, which: str, status: str, minute: int):
-    """Those of O-1 to O-3 for which the condition on `id` holds."""
+    """Orders O-1 to O-3 for which the condition on `id` holds."""
     return lab.spark.sql(f"""
         SELECT 'O-' || id AS order_id, 'C-1' AS customer_id, CAST(5 AS DECIMAL(12,2)) AS amount,
                '{status}' AS status, to_timestamp('2026-11-20 10:0{minute}') AS order_ts,
@@ -253,7 +253,7 @@ def _orders(lab, which: str, status: str, minute: int):
 
 
 def _table_with_log(lab) -> str:
-    """The path of a Merge-on-Read table with a base file and one log, made at the first call."""
+    """Path of a Merge-on-Read table with a base file and one log, written on the first call."""
     path = lab.path("exercise/with_log")
     if not lab.files(path):
         options = {**OPTIONS, **KEYS, "hoodie.table.name": "orders"}
@@ -264,5 +264,5 @@ def _table_with_log(lab) -> str:
 
 
 def _logs(picture) -> int:
-    """Logs that a snapshot query of a table merges."""
+    """Number of logs that a snapshot query of a table merges."""
     return sum(len(found.logs) for found in picture.current)

@@ -1,4 +1,4 @@
-"""Pictures and tables of lesson 20: bytes by commits, the bill, what was promised."""
+"""Figures and tables of lesson 20: bytes by commits, the bill, the articles' open questions."""
 
 from collections.abc import Mapping
 from typing import Protocol
@@ -22,12 +22,13 @@ class Bill(Protocol):
 
 
 def draw_break_even(written: pd.DataFrame, compaction: int, commits: float) -> str:
-    """Bytes written since the last compaction, by the number of commits.
+    """Draw the bytes written since the last compaction, by the number of commits.
 
     Args:
         written: bytes of each batch of changes, a column each for `cow` and `mor`.
         compaction: bytes of the compaction after them.
-        commits: where the lines of Copy-on-Write and of Merge-on-Read with its compaction meet.
+        commits: number of commits at which Copy-on-Write, and Merge-on-Read with its compaction,
+            have written the same.
 
     Returns:
         The chart as SVG: dots are measured, dashed lines continue with the mean commit.
@@ -57,7 +58,7 @@ def draw_break_even(written: pd.DataFrame, compaction: int, commits: float) -> s
 
 
 def bill_table(bills: Mapping[str, Bill]) -> pd.DataFrame:
-    """Cost of a recorded run, in US cents, a column per sink."""
+    """Return the cost of a recorded run in US cents, a column per sink."""
     rows = {
         NAMES[sink]: {
             "to write it, table services counted": 100 * bills[sink].write,
@@ -70,12 +71,12 @@ def bill_table(bills: Mapping[str, Bill]) -> pd.DataFrame:
 
 
 def promises(sinks: dict, grown: dict, board: Mapping[str, float]):
-    """Questions that the articles left open: which this lesson answers, and which it does not.
+    """Return the questions that the articles left open, with this lesson's answers and the rest.
 
     Args:
-        board: of the lesson's own Merge-on-Read table before its compaction: `bytes`, what a
-            read-optimised query read as a share of a snapshot query, and `missing`, the revenue by
-            which it was wrong.
+        board: figures of the lesson's own Merge-on-Read table before its compaction: `bytes`, a
+            read-optimised query's bytes as a share of a snapshot query's, and `missing`, the
+            revenue that it lacked.
 
     Returns:
         A styled table.
@@ -125,7 +126,7 @@ def promises(sinks: dict, grown: dict, board: Mapping[str, float]):
 
 
 def _ratios(run: dict, metric: str, pair: str) -> list[float]:
-    """The ratio of the medians in each workload."""
+    """Ratio of the medians in each workload."""
     return [row["verdicts"][pair]["ratio"] for row in run["metrics"] if row["metric"] == metric]
 
 
@@ -140,7 +141,7 @@ def _times(run: dict, metric: str, pair: str) -> str:
 
 
 def _growth(run: dict, kind: str) -> str:
-    """Bytes of a commit at the largest size over those at the smallest, of all indexes."""
+    """Growth of a commit's bytes from the smallest to the largest size, over all indexes."""
     rows = pd.DataFrame(run["rows"])
     rows = rows[(rows["type"] == kind) & (rows["metric"] == "bytes written")]
     sizes = rows.pivot(index="index", columns="factor", values="median")

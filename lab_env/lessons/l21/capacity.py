@@ -1,7 +1,7 @@
-"""The time of a batch on c cores: a line fitted to measured batches, with what the rounds allow.
+"""Time of a batch on c cores: a line fitted to measured batches, with the range over the rounds.
 
-The model is `seconds = a + b * rows / cores`. `a` is what a batch takes however many cores there
-are: its plan, its commit, all that one process does alone. `b` is the work on one row.
+The model is `seconds = a + b * rows / cores`. `a` is the part that does not depend on the number of
+cores: planning, commit, everything that one process does alone. `b` is the work per row.
 """
 
 import itertools
@@ -16,7 +16,7 @@ from lab_env.platform.errors import LabError
 
 @dataclass(frozen=True)
 class Line:
-    """One fitted line.
+    """A fitted line.
 
     Args:
         a: seconds per batch that do not depend on rows or cores.
@@ -27,24 +27,24 @@ class Line:
     b: float
 
     def seconds(self, rows: float, cores: float) -> float:
-        """Seconds of a batch of so many rows on so many cores."""
+        """Return the seconds of a batch with this many rows on this many cores."""
         return self.a + self.b * rows / cores
 
     def speedup(self, rows: float, cores: float) -> float:
-        """Speed-up against one core."""
+        """Return the speed-up against one core."""
         return self.seconds(rows, 1) / self.seconds(rows, cores)
 
 
 @dataclass(frozen=True)
 class Between:
-    """A figure, and the lowest and highest that the measured rounds allow."""
+    """A figure, with the lowest and highest values over the measured rounds."""
 
     middle: float
     low: float
     high: float
 
     def shown(self, digits: int = 2, factor: float = 1.0) -> str:
-        """For example `1.31 (1.12 to 1.60)`, each figure times a factor."""
+        """Return the figures as text, each times a factor, for example `1.31 (1.12 to 1.60)`."""
         middle, low, high = (
             f"{figure * factor:,.{digits}f}" for figure in (self.middle, self.low, self.high)
         )
@@ -53,18 +53,18 @@ class Between:
 
 @dataclass(frozen=True)
 class Fitted:
-    """The lines that measured rounds allow.
+    """The lines fitted to measured rounds.
 
     Args:
         line: fitted to the fastest round of each setting.
-        allowed: fitted to each choice of one round for each setting.
+        allowed: one line per combination of one round of each setting.
     """
 
     line: Line
     allowed: tuple[Line, ...]
 
     def between(self, figure: Callable[[Line], float]) -> Between:
-        """A figure of the line, with the lowest and the highest of all allowed lines."""
+        """Return a figure of the line, with its lowest and highest value over all allowed lines."""
         found = [figure(line) for line in self.allowed]
         return Between(figure(self.line), min(found), max(found))
 
@@ -79,12 +79,12 @@ class Fitted:
         return self.between(lambda line: line.b)
 
     def speedup(self, rows: float, cores: float) -> Between:
-        """Speed-up against one core."""
+        """Return the speed-up against one core."""
         return self.between(lambda line: line.speedup(rows, cores))
 
 
 def fit_line(runs: pd.DataFrame) -> Line:
-    """The line that fits measured batches best, by least squares.
+    """Fit a line to measured batches by least squares.
 
     Args:
         runs: one row per batch with its rows, cores and seconds.
@@ -96,15 +96,15 @@ def fit_line(runs: pd.DataFrame) -> Line:
 
 
 def fit(runs: pd.DataFrame) -> Fitted:
-    """The line of the fastest rounds, and one for each choice of a round for each setting.
+    """Fit a line to the fastest rounds, and one to each combination of one round per setting.
 
-    What disturbs a batch only adds time, so the fastest round is the least disturbed one.
+    Disturbances only add time to a batch, so the fastest round is the least disturbed one.
 
     Args:
         runs: one row per batch with its rows, cores and seconds; several rounds of each setting.
 
     Raises:
-        LabError: fewer than two different `rows / cores`, which leave the line open.
+        LabError: fewer than two different `rows / cores`, which do not determine a line.
     """
     if (runs["rows"] / runs["cores"]).nunique() < 2:
         raise LabError(
@@ -124,16 +124,15 @@ def fit(runs: pd.DataFrame) -> Fitted:
 
 
 def speedup_by_usl(cores: float, serial: float, talk: float) -> float:
-    """Speed-up by Gunther's universal scalability law.
+    """Return the speed-up by Gunther's universal scalability law.
 
     Args:
-        serial: share of the work that only one core can do at a time; with `talk` 0 this is
-            Amdahl's law.
-        talk: what each pair of cores costs by agreeing with each other.
+        serial: share of the work that cannot run in parallel; with `talk` 0 this is Amdahl's law.
+        talk: cost of coordination per pair of cores.
     """
     return cores / (1 + serial * (cores - 1) + talk * cores * (cores - 1))
 
 
 def serial_share(at_two: float, talk: float = 0.0) -> float:
-    """The serial share that explains a speed-up measured on two cores, given `talk`."""
+    """Return the serial share that explains a speed-up measured on two cores, given `talk`."""
     return 2 / at_two - 1 - 2 * talk

@@ -1,4 +1,4 @@
-"""Checks of lesson 21: who parsed, what ran twice, how many cores, and what they cost."""
+"""Checks of lesson 21: parallel parsing, repeated tasks, number of cores, and cost."""
 
 import math
 import random
@@ -23,7 +23,7 @@ TOPIC = "orders"  # the lesson's topic of one partition
 
 @check("21.1")
 def every_core_parses(lab, ingest):
-    """Let the function write a table of its own in two batches, and hold it against the ledger."""
+    """Let the function write a new table in two batches, and compare the table with the ledger."""
     topic, table = lab.topic(TOPIC), lab.scratch("orders")
     half = sum(topic_end_offsets(lab.endpoints.kafka_bootstrap, topic).values()) // 2 + 1
     setting = "spark.sql.shuffle.partitions"
@@ -96,13 +96,13 @@ def every_core_parses(lab, ingest):
 
 
 def read_table(path: str) -> pd.DataFrame:
-    """A table's newest rows, by hudi-rs."""
+    """Return a table's newest rows, read with hudi-rs."""
     return rows_of(path).to_pandas()
 
 
 @check("21.2")
 def what_ran_twice(lab, done_twice):
-    """Ask the function about made-up lists, one of them of tasks that all ran once."""
+    """Ask about made-up task lists, one of them without repeated tasks."""
     for tasks in made_up_lists():
         said = done_twice(tasks.copy())
         expect(said is not None, "Your function returns nothing.")
@@ -127,7 +127,7 @@ WHY_NOT = {
 
 
 def counts(tasks: pd.DataFrame) -> dict[str, int]:
-    """A list of tasks, counted in every way that a learner may take for the right one."""
+    """Return the right count of a task list, and those that a learner may mistake for it."""
     tries = tasks.groupby(["stage", "task"]).size()
     return {
         "twice": int((tries > 1).sum()),
@@ -140,7 +140,7 @@ def counts(tasks: pd.DataFrame) -> dict[str, int]:
 
 
 def made_up_lists() -> list[pd.DataFrame]:
-    """Lists of tasks as a dead executor leaves them: in each, every wrong way to count differs."""
+    """Return task lists as a dead executor leaves them; in each, every wrong count differs."""
     return [*(_made_up_list() for _ in range(3)), table_of([_try(7, task) for task in range(4)])]
 
 
@@ -182,13 +182,13 @@ def _try(stage, task, stage_try=0, attempt=0, status="SUCCESS", executor="1") ->
 
 @dataclass(frozen=True)
 class Load:
-    """A load of a stream.
+    """Requirements of a stream.
 
     Args:
         rate: rows per second.
         a: seconds per batch.
         b: core-seconds per row.
-        freshness: the oldest that an event may be when readers see it, seconds.
+        freshness: maximum age of an event when readers see it, seconds.
         partitions: of the topic.
     """
 
@@ -200,17 +200,17 @@ class Load:
 
     @property
     def interval(self) -> float:
-        """Seconds from one batch to the next: an event waits for one and is written in the next."""
+        """Seconds between batches: an event waits for up to one and is written during the next."""
         return self.freshness / 2
 
     @property
     def exact(self) -> float:
-        """Cores that it takes, not yet rounded; infinite if the fixed part fills the interval."""
+        """Number of cores needed, not rounded; infinite if the fixed part fills the interval."""
         left = self.interval - self.a
         return self.b * self.rate * self.interval / left if left > 0 else math.inf
 
     def behind(self, cores: float) -> float:
-        """By how many rows per second the lag grows on so many cores; 0 if they keep up."""
+        """Return the growth of the lag in rows per second on this many cores; 0 if they keep up."""
         done = max(0.0, self.interval - self.a) * cores / self.b / self.interval
         return max(0.0, self.rate - done)
 
@@ -226,7 +226,7 @@ SHOWN_FIRST = (
 
 @check("21.3")
 def cores_for_a_load(lab, cores_for):
-    """Ask for the smallest number of cores that keeps up, for known loads and random ones."""
+    """Ask for the smallest number of cores that keeps up, for fixed and random loads."""
     for load in [*SHOWN_FIRST, *_loads(random.Random())]:
         said = _cores(cores_for(*astuple(load)))
         here = (
@@ -263,7 +263,7 @@ def cores_for_a_load(lab, cores_for):
 
 
 def _cores(answer) -> float:
-    """A number of cores; infinity where the answer says that there is none."""
+    """The answer's number of cores; infinity if it says that no number is enough."""
     value = plain(answer)
     if value is None or (isinstance(value, float) and math.isinf(value)):
         return math.inf
@@ -271,7 +271,7 @@ def _cores(answer) -> float:
 
 
 def _loads(rng: random.Random) -> list[Load]:
-    """Loads far from a whole number of cores, and loads of powers of two, which hit it exactly."""
+    """Loads whose result is clearly not whole, and loads of powers of two, which are exact."""
     loads = []
     while len(loads) < 40:
         load = Load(
@@ -295,7 +295,7 @@ def _loads(rng: random.Random) -> list[Load]:
 
 @check("21.4")
 def the_bill(lab, bill):
-    """Ask what known and random applications cost."""
+    """Ask for the cost of fixed and random applications."""
     draw = random.Random()
     drawn = (
         (draw.randint(1, 30), draw.randint(1, 7), 10.0 * draw.randint(1, 90)) for _ in "x" * 12

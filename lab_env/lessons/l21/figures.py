@@ -1,4 +1,4 @@
-"""Draws lesson 21: its processes, what each core did and when, and the line through batches."""
+"""Draws lesson 21: its processes, each core's tasks over time, and the line through batches."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -27,15 +27,15 @@ CORE_COUNTS = np.unique(np.geomspace(1, 64, 60).round(1))
 
 @dataclass(frozen=True)
 class ProcessBox:
-    """One process of the picture.
+    """One process in the drawing.
 
     Args:
         name: what it is.
-        does: what it is for, in a few words.
+        does: its purpose, in a few words.
         pid: its process id.
-        column: 0 for those that others start from, 1 for what they have started.
+        column: 0 for processes that start others, 1 for those that they have started.
         jvm: whether it is a JVM.
-        megabytes: memory that it uses.
+        megabytes: its resident memory, MiB.
     """
 
     name: str
@@ -47,7 +47,7 @@ class ProcessBox:
 
 
 def processes(spark) -> list[ProcessBox]:
-    """The processes behind a session on the lab's cluster, those of each parent after it."""
+    """Return the processes behind a session on the lab's cluster, children after their parents."""
     pages, cluster = SparkPages(spark), services.Cluster()
     kernel = psutil.Process()
     driver = next(child for child in kernel.children() if "java" in child.name())
@@ -74,10 +74,10 @@ def _box(name: str, does: str, pid: int, column: int, jvm: bool = True) -> Proce
 
 
 def draw_processes(boxes: Sequence[ProcessBox]) -> str:
-    """Draw the processes: who was started by whom, what each is for, and its memory.
+    """Draw the processes: parents and children, purpose, and memory.
 
     Args:
-        boxes: those of `processes`, each parent followed by what it has started.
+        boxes: result of `processes`, each parent followed by its children.
 
     Returns:
         An `<svg>` element in the page's colours; a JVM has a blue frame.
@@ -111,20 +111,20 @@ def draw_processes(boxes: Sequence[ProcessBox]) -> str:
 
 
 def kind_of(task) -> str:
-    """The work of a task of `SparkPages.tasks`: read and parse, combine and write, or little."""
+    """Return the work of a task of `SparkPages.tasks`: read and parse, combine and write, other."""
     if task.rows_read and not task.bytes_cached:
         return READS
     return WRITES if task.rows_fetched >= MANY else OTHER
 
 
 def draw_tasks(runs: dict[str, pd.DataFrame]) -> str:
-    """Draw what each core did when: one row per executor, one bar per try of a task.
+    """Draw each core's work over time: one row per executor, one bar per attempt of a task.
 
     Args:
-        runs: lists of `SparkPages.tasks` by what they show; one chart each, below each other.
+        runs: results of `SparkPages.tasks` by title; one chart each, from top to bottom.
 
     Returns:
-        An `<svg>` element. A try that was lost is hatched in red.
+        An `<svg>` element. A lost attempt is hatched in red.
     """
     lanes = [max(1, tasks["executor"].nunique()) for tasks in runs.values()]
     height = 0.6 * len(runs) + 0.36 * sum(lanes) + 0.9
@@ -171,7 +171,7 @@ def _legend(figure, shown: dict[str, str]) -> None:
 
 
 def draw_line(runs: pd.DataFrame, fitted: Fitted) -> str:
-    """Draw measured batches over rows per core, the line through them, and what the rounds allow.
+    """Draw measured batches over rows per core, the fitted line, and its range over the rounds.
 
     Args:
         runs: one row per batch with rows, cores and seconds.
@@ -205,10 +205,10 @@ def draw_line(runs: pd.DataFrame, fitted: Fitted) -> str:
 
 
 def draw_reach(fitted: Fitted, sizes: Iterable[int]) -> str:
-    """Draw the speed-up that the line promises for batches of several sizes, up to 64 cores.
+    """Draw the speed-up that the line predicts for batches of several sizes, up to 64 cores.
 
     Returns:
-        An `<svg>` element; a band is what the measured rounds allow.
+        An `<svg>` element; a band is the range over the measured rounds.
     """
     figure, axes = new_chart(
         "What more cores promise", "cores", "times as fast as one core", width=6.6
@@ -228,11 +228,11 @@ def draw_reach(fitted: Fitted, sizes: Iterable[int]) -> str:
 
 
 def draw_two_laws(at_two: float, talks: Sequence[float]) -> str:
-    """Draw laws that agree on one and two cores, and what each promises beyond.
+    """Draw scaling laws that agree on one and two cores, and their predictions beyond.
 
     Args:
         at_two: the speed-up measured on two cores.
-        talks: for each law, what a pair of cores costs by agreeing; 0 is Amdahl's law.
+        talks: for each law, the cost of coordination per pair of cores; 0 is Amdahl's law.
     """
     figure, axes = new_chart(
         "The same two measured points", "cores", "times as fast as one core", width=6.6
@@ -259,10 +259,10 @@ def _log_two(axes, vertical: bool = True) -> None:
 
 
 def draw_burst(seconds: Sequence[float], lag: Sequence[float], events: dict[str, float]) -> str:
-    """Draw the events that wait in a topic, and what happened when.
+    """Draw the number of events that wait in a topic, with marked moments.
 
     Args:
-        events: times of what to mark, by name.
+        events: times (s) to mark, by name.
     """
     figure, axes = new_chart("Events that wait", "minutes", "events", width=6.6)
     axes.plot(np.array(seconds) / 60, lag, color=VERMILION)

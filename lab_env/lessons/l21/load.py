@@ -1,4 +1,4 @@
-"""The events of lesson 21: the recorded hour without what arrives late, twice or malformed."""
+"""The events of lesson 21: the recorded hour without late, duplicate or malformed events."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,13 +10,13 @@ RECORDED = "-rec-"  # in every id of the recorded hour
 
 
 def events_in_order(shops: int = 1) -> Iterator[Send]:
-    """The recorded hour as several shops send it, one after the other.
+    """Yield the recorded hour as sent by several shops, one after the other.
 
     Only events in time and in order, each once: in a topic of one partition the last event of an
     order is its newest.
 
     Args:
-        shops: how many; the same events with other ids.
+        shops: number of shops; each sends the same events with other ids.
     """
     in_order = [send for send in recording() if send.kind == "event"]
     for shop in range(1, shops + 1):
@@ -24,7 +24,7 @@ def events_in_order(shops: int = 1) -> Iterator[Send]:
 
 
 def _of_shop(send: Send, shop: int) -> Send:
-    """A send of the recording as one of another shop."""
+    """A recorded event rewritten for another shop."""
     own = f"-{shop}-"
     order = send.order_id.replace(RECORDED, own)
     return replace(

@@ -1,4 +1,4 @@
-"""Takes machines of the lab's cluster away and gives them back: what stands for a power failure."""
+"""Stops and restarts machines of the lab's cluster, to simulate a power failure."""
 
 import time
 from collections.abc import Callable, Generator
@@ -20,12 +20,12 @@ WITHIN_S = 120.0  # for a machine to be back, or a task to begin
 
 @dataclass(frozen=True)
 class Killed:
-    """A query that went on after an executor was killed.
+    """A query that continued after an executor was killed.
 
     Args:
         query: the streaming query; it has ended.
-        attempt: which start of the query it is, from 1.
-        task: what the executor was working on.
+        attempt: number of the query's start, from 1.
+        task: the task on which the executor was working.
         first_stage: number of the newest stage before the query was started.
     """
 
@@ -40,14 +40,14 @@ def kill_while_it_works(
 ) -> Killed:
     """Start a query, kill an executor in the middle of a task, and wait until the query has ended.
 
-    A task may be too short to be met; then the query is started anew.
+    A task may be too short to be caught; then the query is started again.
 
     Args:
         start: starts a query; gets the number of the attempt, from 1.
         batch: the first batch in which an executor is killed, counted from 0.
 
     Raises:
-        LabError: no task was met in any of the tries.
+        LabError: no running task was caught in any attempt.
         StreamingQueryException: the query failed.
     """
     pages = SparkPages(spark)
@@ -66,7 +66,7 @@ def kill_while_it_works(
 
 
 def _meet_task(pages: SparkPages, query, batch: int) -> RunningTask | None:
-    """The first task of this batch or a later one that is at work; None if the query ends first."""
+    """The first running task of this batch or a later one; None if the query ends first."""
     while query.isActive:
         report = query.lastProgress
         if report is not None and report["batchId"] >= batch - 1:
@@ -78,13 +78,13 @@ def _meet_task(pages: SparkPages, query, batch: int) -> RunningTask | None:
 
 
 def _was_lost(pages: SparkPages, after: int) -> bool:
-    """True if Spark had to do something again since a stage."""
+    """True if Spark had to repeat a task or a stage since the given stage."""
     tasks = pages.tasks(after)
     return bool(((tasks["status"] != "SUCCESS") | (tasks["stage_try"] > 0)).any())
 
 
 def executor_pid(application: str, executor: str) -> int:
-    """The process of an executor on one of the cluster's workers.
+    """Return the process id of an executor on one of the cluster's workers.
 
     Raises:
         LabError: no worker has it.
@@ -96,12 +96,12 @@ def executor_pid(application: str, executor: str) -> int:
 
 
 def alive_workers() -> list[int]:
-    """The numbers of the workers that the master counts on."""
+    """Return the numbers of the workers that the master regards as alive."""
     return [worker.number for worker in services.Cluster().workers() if worker.alive]
 
 
 def stop_worker(spark, number: int) -> None:
-    """Take one machine away, with its executor, and wait until Spark knows.
+    """Stop a worker with its executor, and wait until Spark notices.
 
     Args:
         number: of the worker, 1 or 2.
@@ -111,7 +111,7 @@ def stop_worker(spark, number: int) -> None:
 
 
 def start_worker(number: int) -> None:
-    """Give the machine back; some seconds later it has an executor for the session.
+    """Start a worker again; some seconds later it has an executor for the session.
 
     Args:
         number: of the worker, 1 or 2.
@@ -120,7 +120,7 @@ def start_worker(number: int) -> None:
 
 
 def wait_for_executors(spark, count: int) -> None:
-    """Wait until so many executors are alive, no more and no fewer.
+    """Wait until exactly `count` executors are alive.
 
     Raises:
         LabError: that takes more than two minutes.
@@ -137,7 +137,7 @@ def wait_for_executors(spark, count: int) -> None:
 
 @contextmanager
 def on_one_core(spark) -> Generator[bool]:
-    """Let all executors of a session share one core of this machine while the body runs.
+    """Pin all executors of a session to one core of this machine while the body runs.
 
     Yields:
         Whether it was done: only Linux and Windows let a program choose its core.
@@ -160,7 +160,7 @@ def on_one_core(spark) -> Generator[bool]:
 
 
 def _tie(process: psutil.Process, cores: list[int]) -> None:
-    """Let every thread of a process run on these cores; a JVM has started its threads already."""
+    """Pin every thread of a process to these cores; a JVM has already started its threads."""
     for thread in process.threads():
         with suppress(psutil.NoSuchProcess):
             psutil.Process(thread.id).cpu_affinity(cores)

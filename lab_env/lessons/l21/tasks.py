@@ -1,7 +1,7 @@
-"""Asks a running Spark for its executors, stages and tasks, over its monitoring REST interface.
+"""Queries a running Spark for its executors, stages and tasks through its monitoring REST API.
 
-The driver serves it beside its web page (Spark's monitoring guide, "REST API"). One row per try of
-a task: a task that failed and ran again has two.
+The driver serves it next to its web page (Spark's monitoring guide, "REST API"). There is one row
+per attempt of a task: a task that failed and ran again has two.
 """
 
 import json
@@ -30,13 +30,13 @@ ENDED = ("SUCCESS", "FAILED", "KILLED")
 
 @dataclass(frozen=True)
 class RunningTask:
-    """A task that an executor was working on when Spark was asked.
+    """A task that was running when Spark was queried.
 
     Args:
         stage: its stage's number.
         task: its number in the stage.
-        executor: which executor runs it.
-        seconds: for how long it has been running.
+        executor: the executor that runs it.
+        seconds: time since its launch.
     """
 
     stage: int
@@ -46,7 +46,7 @@ class RunningTask:
 
 
 class SparkPages:
-    """The REST interface of one Spark session.
+    """The REST API of one Spark session.
 
     Args:
         spark: the session.
@@ -59,7 +59,7 @@ class SparkPages:
         self._open = build_opener(ProxyHandler({})).open  # the page is on this machine
 
     def get(self, path: str):
-        """The interface's answer, for example to `/allexecutors`.
+        """Return the API's answer, for example to `/allexecutors`.
 
         Raises:
             LabError: the session has ended.
@@ -75,7 +75,7 @@ class SparkPages:
             ) from None
 
     def executors(self) -> pd.DataFrame:
-        """Driver and executors: number, cores, whether it is alive, and why it was removed."""
+        """Return driver and executors: id, cores, whether it is alive, and why it was removed."""
         rows = [
             {
                 "executor": found["id"],
@@ -89,28 +89,28 @@ class SparkPages:
         return pd.DataFrame(rows).sort_values("executor", key=_by_number, ignore_index=True)
 
     def working(self) -> list[str]:
-        """The executors that are alive, without the driver."""
+        """Return the executors that are alive, without the driver."""
         found = self.executors()
         return [name for name in found[found["alive"]]["executor"] if name != DRIVER]
 
     def newest_stage(self) -> int:
-        """The number of the newest stage; -1 before the first one."""
+        """Return the number of the newest stage; -1 before the first one."""
         return max((stage["stageId"] for stage in self.get("/stages")), default=-1)
 
     def tasks(self, after: int = -1) -> pd.DataFrame:
-        """Every try of every task of the stages that are newer than a given one.
+        """Return every attempt of every task in the stages after a given one.
 
-        Spark's list is a moment behind its work, so it is read until it no longer changes.
+        Spark's list lags behind its work, so it is read until it no longer changes.
 
         Args:
             after: number of a stage, from `newest_stage()`.
 
         Returns:
-            One row per try: stage, stage_try, doing (the stage's name), task, attempt, status
+            One row per attempt: stage, stage_try, doing (the stage's name), task, attempt, status
             (SUCCESS, FAILED, KILLED, RUNNING), executor, start and end (seconds since the first
-            task here), cpu (seconds), rows_read (by a stream from its source, or of what Spark has
-            cached), rows_fetched (through a shuffle), bytes_cached (read of what Spark has cached)
-            and error.
+            task here), cpu (seconds), rows_read (by a stream from its source, or from Spark's
+            cache), rows_fetched (through a shuffle), bytes_cached (read from Spark's cache) and
+            error.
         """
         deadline, before = time.monotonic() + SETTLED_WITHIN_S, self._tries(after)
         while time.monotonic() < deadline:
@@ -122,10 +122,10 @@ class SparkPages:
         return table_of(before)
 
     def running(self) -> RunningTask | None:
-        """The task that has run for the longest; None if none runs.
+        """Return the task that has run for the longest; None if none runs.
 
-        Spark's page gives a running task the duration it had when the driver last noted it down,
-        which is 0 for most of a short task. So its age is counted from its launch.
+        The API reports a running task's duration as last recorded by the driver, which is 0 for
+        most of a short task. So its age is computed from its launch time.
         """
         now = datetime.now(UTC).timestamp()
         found = [
@@ -159,7 +159,7 @@ class SparkPages:
 
 
 def row_of(stage: dict, task: dict) -> dict:
-    """One try of a task as a row of `SparkPages.tasks`, from what the interface says of it.
+    """Return one attempt of a task as a row of `SparkPages.tasks`.
 
     Args:
         stage: from `/stages`.
@@ -187,7 +187,7 @@ def row_of(stage: dict, task: dict) -> dict:
 
 
 def table_of(rows: Iterable[dict]) -> pd.DataFrame:
-    """Rows of tries as a table in the order of their starts, times counted from the first one."""
+    """Return the attempts as a table sorted by start, with times relative to the first one."""
     found = pd.DataFrame(list(rows), columns=list(COLUMNS))
     found = found.sort_values(["start", "stage", "task"], ignore_index=True)
     if len(found):
@@ -197,13 +197,13 @@ def table_of(rows: Iterable[dict]) -> pd.DataFrame:
 
 
 def at_once(tasks: pd.DataFrame) -> int:
-    """The largest number of executors that were at work at the same time.
+    """Return the largest number of executors that worked simultaneously.
 
-    Executors of one core run one task after the other. Two tasks that meet within a few hundredths
-    of a second do not count: Spark's times are rounded, and those of two processes.
+    An executor with one core runs its tasks one after the other. Overlaps of a few hundredths of a
+    second do not count: Spark rounds its times, and they come from different processes.
 
     Args:
-        tasks: of `SparkPages.tasks`, or a part of it.
+        tasks: result of `SparkPages.tasks`, or a part of it.
     """
     changes = sorted(
         change
@@ -223,11 +223,11 @@ def at_once(tasks: pd.DataFrame) -> int:
 
 
 def _seconds(text: str) -> float:
-    """Spark's `2026-11-23T05:17:44.123GMT` as seconds since 1970."""
+    """Seconds since 1970 of Spark's `2026-11-23T05:17:44.123GMT`."""
     moment = datetime.strptime(text.removesuffix("GMT"), "%Y-%m-%dT%H:%M:%S.%f")
     return moment.replace(tzinfo=UTC).timestamp()
 
 
 def _by_number(names: pd.Series) -> pd.Series:
-    """Executors in the order of their numbers, the driver first."""
+    """Sort key: executors by number, the driver first."""
     return names.map(lambda name: -1 if name == DRIVER else int(name))

@@ -1,6 +1,6 @@
-"""Recorded full runs of the workbench: the last one of this lab, else the one of the course.
+"""Recorded full runs of the workbench: this lab's last run, or the one that comes with the course.
 
-The modules beside it draw the charts that lessons show of them.
+The other modules of this package draw the charts that lessons show of these runs.
 """
 
 import gzip
@@ -16,7 +16,7 @@ SINKS = ("json", "cow", "mor")  # that the benchmark compares
 
 
 def keep(part: str, found: dict) -> None:
-    """Keep a full run of this lab as its recorded run.
+    """Save a full run as this lab's recorded run.
 
     Args:
         part: `tour`, `backlog`, `sinks`, `growth`, `tuning` or `formats`.
@@ -26,7 +26,7 @@ def keep(part: str, found: dict) -> None:
 
 
 def shown(part: str) -> dict:
-    """The last full run of this lab; before the first, the run that comes with the course.
+    """Return the last full run of this lab, or the run that comes with the course if there is none.
 
     Args:
         part: `tour`, `backlog`, `sinks`, `growth`, `tuning` or `formats`.
@@ -36,7 +36,7 @@ def shown(part: str) -> dict:
 
 
 def deliver(part: str) -> Path:
-    """Make this lab's last full run the one that comes with the course; return the file.
+    """Make this lab's last full run the one that comes with the course; return its file.
 
     Args:
         part: as in `keep`.
@@ -50,7 +50,7 @@ def deliver(part: str) -> Path:
 
 
 def delivered(part: str) -> dict:
-    """The run that comes with the course.
+    """Return the run that comes with the course.
 
     Args:
         part: `tour`, `backlog`, `sinks`, `growth`, `tuning` or `formats`.

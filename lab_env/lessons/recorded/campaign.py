@@ -1,4 +1,4 @@
-"""A finished campaign in one small file: the one that comes with the course, for lesson 17."""
+"""A finished campaign in one small file; one comes with the course, for lesson 17."""
 
 import gzip
 import json
@@ -27,15 +27,15 @@ class Result:
     Args:
         case: its number.
         fault: its class.
-        attempt: counts the group's pairs of tables.
+        attempt: number of the group's pair of tables that was used.
         where: planned target.
         outcome: one of `verdicts.OUTCOMES`, or `broken` if the campaign itself failed.
         landed: actual target.
         recovery_seconds: from the fault's end until everything sent had been committed.
-        seconds: of the whole case.
-        restarts: of the writer.
+        seconds: duration of the whole case.
+        restarts: number of times the writer was restarted.
         judgements: sentences about the tables.
-        readers: each reader's view of a damaged table.
+        readers: each reader's result on a damaged table.
         evidence: for a failure report.
         started_at: seconds since 1970.
     """
@@ -66,12 +66,12 @@ Results = Mapping[str, Result]
 
 @dataclass(frozen=True)
 class Row:
-    """One class of faults.
+    """Results of one class of faults.
 
     Args:
         planned: number of cases in the plan.
         run: number of cases that have run.
-        as_expected: how many of them had an expected outcome.
+        as_expected: number of those that had an expected outcome.
         outcomes: outcome to number.
     """
 
@@ -93,7 +93,7 @@ class Row:
 
 
 def summary(plan: Sequence[Case], results: Results) -> list[Row]:
-    """Counts of each class, in the order of `verdicts.toml`."""
+    """Return the counts of each class, in the order of `verdicts.toml`."""
     rows = []
     for fault in verdicts():
         cases = [case for case in plan if case.fault == fault]
@@ -112,8 +112,8 @@ class Recorded:
     Args:
         seed: of its plan.
         size: of its plan.
-        began_at: s since 1970.
-        results: by case number, with evidence only for unexpected ones.
+        began_at: seconds since 1970.
+        results: by case number; only unexpected ones include evidence.
     """
 
     seed: int
@@ -126,9 +126,9 @@ class Recorded:
         return summary(make_plan(self.seed, self.size), self.results)
 
     def table(self) -> pd.DataFrame:
-        """One row per class of faults: cases, as expected, outcomes, seconds to recover.
+        """Return one row per class of faults: cases, as expected, outcomes, seconds to recover.
 
-        A dash where nothing recovers by itself.
+        A dash means that nothing recovers by itself.
         """
         table = pd.DataFrame(
             [
@@ -153,7 +153,7 @@ class Recorded:
         }
 
     def recovery(self) -> str:
-        """Chart of the seconds to recover, as SVG."""
+        """Return a chart of the seconds to recover, as SVG."""
         return recovery_chart(list(self.results.values()))
 
 
@@ -161,7 +161,7 @@ def keep(seed: int, size: str, results: dict[str, Result], file: Path) -> None:
     """Write a campaign's results to a file.
 
     Args:
-        file: `....json.gz`.
+        file: its name ends in `.json.gz`.
     """
     short = [asdict(replace(r, evidence={} if r.ok else r.evidence)) for r in results.values()]
     began = min((result.started_at for result in results.values()), default=0.0)
@@ -170,14 +170,14 @@ def keep(seed: int, size: str, results: dict[str, Result], file: Path) -> None:
 
 
 def delivered(file: Path = DATA / FILE) -> Recorded:
-    """The campaign that comes with the course."""
+    """Return the campaign that comes with the course."""
     content = json.loads(gzip.decompress(file.read_bytes()))
     results = {entry["case"]: Result(**entry) for entry in content.pop("results")}
     return Recorded(**content, results=results)
 
 
 def recovery_chart(ran: Sequence[Result]) -> str:
-    """Chart of the seconds until the pipeline had caught up, one dot per case."""
+    """Return a chart of the seconds until the pipeline had caught up, one dot per case."""
     faults = [f for f in verdicts() if any(r.fault == f and r.recovery_seconds for r in ran)]
     figure, axes = new_chart(
         "Recovery", "seconds until everything sent was committed", "", width=8.0,

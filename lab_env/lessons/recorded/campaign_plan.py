@@ -1,4 +1,4 @@
-"""The cases of a campaign: a pure function of seed and size, so that every case can be repeated."""
+"""The cases of a campaign: a pure function of seed and size, so every case can be repeated."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -34,11 +34,11 @@ class Case:
         id: three digits, or `planted`.
         group: counted from 1; the cases of a group share their tables.
         fault: its class, a heading of `verdicts.toml`.
-        point: class of requests that it hits; empty if it hits at no chosen request.
-        when: `before` or `after` the store took the request; empty without a point.
+        point: class of requests that it hits; empty if it targets no particular request.
+        when: `before` or `after` the store processes the request; empty without a point.
         sink: the table that it hits; empty for both.
         k: position of the request within its class, from 1.
-        seconds: duration of an outage, or delay of an unaligned kill.
+        seconds: duration of an outage, or delay of a kill that targets no request.
     """
 
     id: str
@@ -52,7 +52,7 @@ class Case:
 
     @property
     def where(self) -> str:
-        """Describe its target."""
+        """Describe the target."""
         if self.point:
             number = f" {self.k}" if self.k > 1 else ""
             which = f"{self.point}{number}{', ' + self.sink if self.sink else ''}"
@@ -64,9 +64,9 @@ class Case:
 def make_plan(seed: int, size: str) -> tuple[Case, ...]:
     """Make the cases of a campaign, in the order in which they run.
 
-    One case of each class comes first, so that an interrupted campaign has covered each. The others
-    are dealt from the classes in turn. Nothing is random afterwards: a case's fields fully define
-    it.
+    One case of each class comes first, so that an interrupted campaign has covered each class. The
+    others are taken from the classes in turn. Nothing is random after that: a case's fields define
+    it completely.
 
     Args:
         size: `small` or `full`.
@@ -174,12 +174,12 @@ def _kill_points() -> list[tuple[str, str, str]]:
 
 
 def _k(point: str, random: Random) -> int:
-    """Position within a class that has several requests per batch, not always the first."""
+    """Position of the request; random for classes with several requests per batch, else 1."""
     return 1 + int(random.random() * 3) if point in MANY_PER_BATCH else 1
 
 
 def _one_of_each_first(faults: list[dict]) -> list[dict]:
-    """Put one case of each class, and of each point of a kill, first."""
+    """Put one case of each class first, and for kills one of each point."""
     first: dict[tuple[str, str], dict] = {}
     rest = []
     for fault in faults:
@@ -192,7 +192,7 @@ def _one_of_each_first(faults: list[dict]) -> list[dict]:
 
 
 def _in_turn(classes: Iterable[list[dict]]) -> list[dict]:
-    """Deal from classes of different lengths so that all run out together."""
+    """Interleave classes of different lengths evenly, so that all end together."""
     classes = list(classes)
     longest = max(map(len, classes))
     slots = []
@@ -205,7 +205,7 @@ def _in_turn(classes: Iterable[list[dict]]) -> list[dict]:
 
 
 def _shuffled(items: list[Item], random: Random) -> list[Item]:
-    """Shuffle with `random()` alone, which is the same in every version of Python."""
+    """Shuffle with `random()` alone, whose results are the same in every version of Python."""
     drawn = sorted((random.random(), place) for place in range(len(items)))
     return [items[place] for _, place in drawn]
 

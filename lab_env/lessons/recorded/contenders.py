@@ -1,8 +1,8 @@
-"""The tables that `lab bench formats` compares: three formats, each by default and tuned.
+"""The tables that `lab bench formats` compares: three formats, each with defaults and tuned.
 
 A default table follows its format's quick start. A tuned one has options that the format's
-documentation offers for small upserts, each with its link. Hudi's are those of the pipeline, and
-those that the pipeline leaves alone for the sake of the lessons.
+documentation recommends for small upserts, each with its link. Hudi's are those of the pipeline,
+and some that the pipeline does not use because the lessons need the default.
 """
 
 from dataclasses import dataclass, field
@@ -30,7 +30,7 @@ class Advice:
     """One step of tuning.
 
     Args:
-        what: the step, for people.
+        what: the step, as readers see it.
         guide: page that documents it.
         table: properties of the table; for Hudi, options of each write.
         session: properties of the session, where the format has no table property for it.
@@ -54,13 +54,13 @@ class Contender:
     """A table of one format with one set of options.
 
     Args:
-        key: short name, also that of the table.
+        key: short name, also used in the table's name.
         format: one of `FORMATS`.
         kind: `COW` or `MOR`: whether a small change rewrites files or is merged by readers.
-        title: for people.
+        title: the name that readers see.
         table: properties of the table; for Hudi, options of each write.
-        advice: steps of tuning; none by default.
-        name_partitions: whether MERGE names the partitions that it changes.
+        advice: steps of tuning; none for a default table.
+        name_partitions: whether MERGE names the table partitions that it changes.
     """
 
     key: str
@@ -73,7 +73,7 @@ class Contender:
 
     @property
     def tuned(self) -> bool:
-        """True if it has more than its format's defaults."""
+        """True if it has more options than its format's defaults."""
         return bool(self.advice)
 
     @property
@@ -83,7 +83,7 @@ class Contender:
 
     @property
     def all_options(self) -> dict[str, str]:
-        """Properties of the table, including those of the advice."""
+        """All properties of the table, including those of the tuning steps."""
         merged = dict(self.table)
         for advice in self.advice:
             merged |= advice.table
@@ -101,21 +101,21 @@ class Contender:
 
     @property
     def changes_table(self) -> dict[str, str]:
-        """Table properties that must be set at creation to read changes later.
+        """Table properties that must be set at creation so that changes can be read later.
 
-        They make each commit more expensive, so a twin table has them. Empty if every table can do
-        it.
+        They make each commit more expensive, so a second, otherwise equal table has them. Empty if
+        the table needs none.
         """
         return {"delta.enableChangeDataFeed": "true"} if self.key == FEED else {}
 
     @property
     def row_lineage(self) -> bool:
-        """True if each row of an Iceberg table names the commit that changed it last."""
+        """True if each row of an Iceberg table records the commit that last changed it."""
         return self.all_options.get("format-version") == "3"
 
     @property
     def tells_changes(self) -> bool:
-        """True if a reader can query the rows that one commit changed."""
+        """True if a reader can query the rows that a given commit changed."""
         if self.format == DELTA:
             return bool(self.changes_table)
         return (self.format, self.kind) != (ICEBERG, MOR) or self.row_lineage
@@ -244,7 +244,7 @@ CONTENDERS = {
 
 
 def options_of_all() -> dict[str, dict[str, str]]:
-    """Write and read options by contender."""
+    """Return the write and read options of each contender."""
     return {
         key: contender.all_options | contender.session | contender.read
         for key, contender in CONTENDERS.items()
@@ -252,7 +252,7 @@ def options_of_all() -> dict[str, dict[str, str]]:
 
 
 def session_properties(format: str, jars: list[str], warehouse: str) -> dict[str, str]:
-    """Session properties for a format, in addition to the lab's, which are Hudi's.
+    """Return the session properties for a format, in addition to the lab's own, which are for Hudi.
 
     Args:
         format: one of `FORMATS`.

@@ -36,8 +36,9 @@ class Bill:
 
     Args:
         write: batches and table services of one run.
-        storage: one month of the run's data, half fresh and half tidy.
-        query: one query of the fresh table.
+        storage: one month of storing the run's data, the mean of its size before (fresh) and after
+            (tidy) the table services.
+        query: one query before the table services.
     """
 
     write: float
@@ -45,17 +46,17 @@ class Bill:
     query: float
 
     def total(self, queries: float) -> float:
-        """Cost of the whole run with this number of queries."""
+        """Return the cost of the whole run with this number of queries."""
         return self.write + self.storage + self.query * queries
 
 
 def read_prices(path: Path = PRICES) -> dict[str, float]:
-    """Prices of this bill's items; see `lab_env.platform.prices.read_prices`."""
+    """Return the prices of this bill's items; see `lab_env.platform.prices.read_prices`."""
     return price_file.read_prices(ITEMS, path)
 
 
 def price_table(path: Path = PRICES) -> pd.DataFrame:
-    """Table of these prices with region, date and source, one row per item."""
+    """Return a table of these prices with region, date and source, one row per item."""
     table = pd.read_csv(path, dtype=str, index_col="item")
     return table.loc[list(ITEMS)].rename(columns={"usd": "US dollars", "as_of": "as of"})
 
@@ -94,7 +95,7 @@ def bill(figures: dict[str, float], query: str, prices: dict[str, float]) -> Bil
 
 
 def break_even(expensive_to_write: Bill, expensive_to_query: Bill) -> float | None:
-    """Number of queries per run from which the first sink is cheaper.
+    """Number of queries per run above which the first sink is cheaper.
 
     Returns:
         The number; 0 if it is cheaper even without a query, None if it never is.
@@ -108,7 +109,7 @@ def break_even(expensive_to_write: Bill, expensive_to_query: Bill) -> float | No
 
 @dataclass(frozen=True)
 class Crossing:
-    """Number of queries per run from which a table is cheaper than the files, over the rounds.
+    """Number of queries per run above which a table is cheaper than the files, over all rounds.
 
     Args:
         rounds: `break_even` of each round.
@@ -122,7 +123,10 @@ class Crossing:
 
     @classmethod
     def of(cls, rounds: Sequence[float | None]) -> "Crossing":
-        """Combine at least two rounds whose spread is not wider than their median."""
+        """Combine the rounds.
+
+        They agree if there are at least two and their spread is not wider than their median.
+        """
         found = [n for n in rounds if n is not None]
         if len(rounds) < 2 or len(found) not in (0, len(rounds)):
             return cls(tuple(rounds), None, INCONCLUSIVE)
@@ -148,8 +152,8 @@ def costs(report: dict, query: str = "aggregate", prices: dict[str, float] | Non
         prices: result of `read_prices`; by default it is read.
 
     Returns:
-        For each scenario `bills` by sink, from the medians, and the `crossings` of each table with
-        the files.
+        By scenario: `bills` by sink, computed from the medians, and `crossings`, where each table
+        becomes cheaper than the files.
     """
     prices = read_prices() if prices is None else prices
     rounds: dict[tuple, dict] = {}
@@ -182,10 +186,10 @@ def costs(report: dict, query: str = "aggregate", prices: dict[str, float] | Non
 
 
 def cost_chart(bills: dict[str, Bill], title: str, crossings: dict[str, Crossing]) -> str:
-    """Chart of cost over queries per run as SVG, one line per sink; a dot marks each crossing.
+    """Return a chart of cost over queries per run as SVG, one line per sink.
 
     Args:
-        crossings: by table; those on which the rounds agree are marked.
+        crossings: by table; those on which the rounds agree are marked by a dot.
     """
     figure, axes = new_chart(title, "queries per run", "US cents per run")
     places = {sink: found.at for sink, found in crossings.items() if found.at}

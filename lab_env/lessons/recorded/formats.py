@@ -1,7 +1,7 @@
-"""The claims of `lab bench formats`: what the rounds say that a table format does well.
+"""The claims of `lab bench formats`: what a table format does well, according to the rounds.
 
-A claim needs a table of one format whose rounds lie apart from those of every table of the other
-formats, by the rule of `tables.probes.verdict`.
+A format is said to be ahead only if the rounds of one of its tables do not overlap with those of
+any other format's table, by the rule of `tables.probes.verdict`.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,11 +17,11 @@ class Measure:
     """A metric as the page shows it.
 
     Args:
-        column: its title beside the columns of its group; `{small}` and `{large}` are the events of
+        column: its title within the columns of its group; `{small}` and `{large}` are the events of
             a commit.
         title: its title elsewhere; by default that of the column.
-        divisor: from the metric's unit to the title's.
-        claimed: whether the page says which format does it well.
+        divisor: converts the metric's unit to the title's.
+        claimed: whether the page names the format that is ahead.
     """
 
     metric: str
@@ -93,7 +93,7 @@ MEASURES = tuple(measure for group in GROUPS.values() for measure in group)
 
 @dataclass(frozen=True)
 class Claim:
-    """All rounds of a format's table lie apart from those of every other format's.
+    """A measure at which one format's table is ahead: its rounds overlap with no other format's.
 
     Args:
         next_table: the best of the other formats.
@@ -106,10 +106,10 @@ class Claim:
 
 
 def rounds_of(run: dict, metric: str, factor: int) -> dict[str, list[float]]:
-    """A metric's figures at one size, one per round, by contender.
+    """Return a metric's figures at one size, one per round, by contender.
 
     Args:
-        run: what `formats.compare_formats` or `recorded.shown` returned.
+        run: result of `formats.compare_formats` or `recorded.shown`.
         metric: for example `commit: s`.
     """
     return {
@@ -120,7 +120,7 @@ def rounds_of(run: dict, metric: str, factor: int) -> dict[str, list[float]]:
 
 
 def spreads(run: dict, metric: str, factor: int) -> dict[str, Spread]:
-    """The figures of `rounds_of`, summarized."""
+    """Return the figures of `rounds_of` as spreads."""
     return {key: Spread.of(values) for key, values in rounds_of(run, metric, factor).items()}
 
 
@@ -133,15 +133,15 @@ def ahead(
     better: str,
     judge: Callable[[list[float], list[float]], str] = _verdict,
 ) -> str | None:
-    """The table that is better than every table of the other formats.
+    """Find the table that is better than every table of the other formats.
 
     Args:
         figures: one per round, by contender.
         better: `LOWER` or `HIGHER`.
-        judge: compares the figures of two tables; lesson 20 has the learner's own rule.
+        judge: compares the figures of two tables; lesson 20 passes the learner's own rule.
 
     Returns:
-        The contender, of several that with the best median; None if there is none.
+        The contender; the one with the best median if there are several, None if there is none.
     """
     for key in sorted(figures, key=lambda key: median(figures[key]), reverse=better == HIGHER):
         others = _of_other_formats(figures, key)
@@ -156,7 +156,7 @@ def _of_other_formats(figures: Mapping[str, list[float]], key: str) -> dict[str,
 
 
 def claims(run: dict) -> list[Claim]:
-    """The formats' strengths by the rounds, in the order of `MEASURES`."""
+    """Return what each format does best according to the rounds, in the order of `MEASURES`."""
     found = []
     for measure in MEASURES:
         for factor in run["size"]["factors"]:
@@ -170,7 +170,7 @@ def claims(run: dict) -> list[Claim]:
 
 
 def undecided(run: dict) -> list[tuple[Measure, int]]:
-    """The measures and sizes at which no format's table lies apart from all others'."""
+    """Return the measures and sizes at which no format is ahead of all others."""
     said = {(claim.measure.metric, claim.factor) for claim in claims(run)}
     return [
         (measure, factor)

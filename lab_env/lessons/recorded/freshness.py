@@ -1,11 +1,13 @@
-"""Freshness by rate, as `lab bench sinks` has recorded it."""
+"""Freshness by rate, as recorded by `lab bench sinks`."""
 
 from lab_env.lessons.recorded import SINKS
 from lab_env.platform.display.chart import COLOURS, NAMES, new_chart, svg
 
 
 def freshness_chart(report: dict) -> str:
-    """Chart of seconds from sent to visible over the rate; dotted: to the requested time.
+    """Return a chart of the seconds from sending to visibility over the rate.
+
+    Dotted lines end at the commit's requested time.
 
     Args:
         report: result of `summary`, with freshness measured.

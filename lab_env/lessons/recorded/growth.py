@@ -1,4 +1,4 @@
-"""Growth of cost with a table's size, as `lab bench growth` has recorded it."""
+"""Growth of cost with a table's size, as recorded by `lab bench growth`."""
 
 from lab_env.platform.display.chart import COLOURS, NAMES, new_panels, svg
 
@@ -12,7 +12,7 @@ PANELS = (
 
 
 def of(run: dict, kind: str, index: str, metric: str) -> list[dict]:
-    """A metric's spreads by the size of the table, smallest first.
+    """Return a metric's spreads by the size of the table, smallest first.
 
     Args:
         run: result of `grow` or `recorded.shown`.
@@ -26,7 +26,7 @@ def of(run: dict, kind: str, index: str, metric: str) -> list[dict]:
 
 
 def growth_chart(run: dict) -> str:
-    """Chart of commit time, bytes written and query time over table size, one panel each.
+    """Return a chart of commit time, bytes written and query time over table size, one panel each.
 
     Args:
         run: result of `grow` or `recorded.shown`.
@@ -62,7 +62,7 @@ def growth_chart(run: dict) -> str:
 
 
 def caption_of(run: dict) -> str:
-    """One sentence with the date, machine and size of a run."""
+    """Return one sentence with the date, machine and size of a run."""
     size = run["size"]
     return (
         f"Measured {run['made'][:10]} on {run['cores']} cores: {size['changes']:,} changed orders"

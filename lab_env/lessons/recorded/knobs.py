@@ -1,4 +1,4 @@
-"""Effects of single settings, as `lab bench tuning` has recorded them."""
+"""Effects of single settings, as recorded by `lab bench tuning`."""
 
 import pandas as pd
 
@@ -29,15 +29,15 @@ COUNTS, COUNT_NOISE = ("requests", "MB written", "files", "query requests"), 0.0
 
 
 def compared(run: dict) -> pd.DataFrame:
-    """Effect of each knob: medians, their ratio, and whether the rounds are apart.
+    """Return the effect of each setting: medians, their ratio, and whether the rounds overlap.
 
     Args:
         run: result of `tune` or `recorded.shown`.
 
     Returns:
-        By knob and metric: `from` and `to` (medians), `ratio`, `verdict` (of `to` against `from`:
-        lower, higher, equal or inconclusive) and `rounds`. One round is enough for counts that
-        differ by more than `COUNT_NOISE`, but never for times.
+        By setting (`knob`) and metric: `from` and `to` (medians), `ratio`, `verdict` (of `to`
+        against `from`: lower, higher, equal or inconclusive) and `rounds`. One round is enough for
+        counts that differ by more than `COUNT_NOISE`, but never for times.
     """
     by_setting: dict[str, dict[int, dict]] = {}
     for row in run["runs"]:
@@ -62,13 +62,13 @@ def compared(run: dict) -> pd.DataFrame:
 
 
 def knobs_chart(run: dict) -> str:
-    """Chart of each knob's effect on each metric: ratio of the medians, on a log scale.
+    """Return a chart of each setting's effect on each metric: ratio of the medians, on a log scale.
 
     Args:
         run: result of `tune` or `recorded.shown`.
 
     Returns:
-        SVG text: a full dot where the rounds lie apart, an empty one where they do not.
+        SVG text: a filled dot where the rounds do not overlap, an empty one where they do.
     """
     found = compared(run)
     titles = [f"{knob}: {turned}" for knob, (_, _, turned) in KNOBS.items()]

@@ -1,4 +1,4 @@
-"""Expected outcome of each class of faults, and who promises it: `verdicts.toml`."""
+"""Expected outcome of each class of faults, and the guarantee behind it: `verdicts.toml`."""
 
 import tomllib
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class Expected:
         title: the fault in words.
         expect: expected outcomes, of `OUTCOMES`.
         promise: guarantee of Hudi, Spark or the store.
-        source: where they give it.
+        source: where the guarantee is documented.
     """
 
     title: str
@@ -29,7 +29,7 @@ class Expected:
 
 @dataclass(frozen=True)
 class Change:
-    """Later change of an expectation.
+    """A later change to an expectation.
 
     Args:
         fault: the class of faults.
@@ -46,7 +46,7 @@ class Change:
 
 @cache
 def verdicts() -> dict[str, Expected]:
-    """Expectation of each class of faults."""
+    """Return the expectation of each class of faults."""
     return {
         fault: Expected(
             **entry | {"expect": tuple(entry["expect"]), "source": tuple(entry["source"])}
@@ -58,7 +58,7 @@ def verdicts() -> dict[str, Expected]:
 
 @cache
 def changes() -> tuple[Change, ...]:
-    """Expectations changed after they were written down, oldest first."""
+    """Return the expectations that were changed after they were written down, oldest first."""
     return tuple(
         Change(
             str(entry["date"]),
@@ -72,7 +72,7 @@ def changes() -> tuple[Change, ...]:
 
 
 def as_expected(fault: str, outcome: str) -> bool:
-    """True if an outcome is expected; a case that did not run never is."""
+    """Return True if an outcome is expected; a case that did not run never is."""
     return outcome in verdicts()[fault].expect
 
 

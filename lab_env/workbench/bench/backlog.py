@@ -1,7 +1,7 @@
-"""Rows per second that each table ingests when it catches up on a backlog.
+"""Rows per second that each table ingests while it catches up on a backlog.
 
-The tables are compared with files, and the options of the course's pipeline with Hudi's defaults.
-The only query checks the answer.
+The tables are compared with JSON files, and the course's Hudi options with Hudi's defaults.
+Only one query runs; it verifies the answer.
 """
 
 from dataclasses import replace
@@ -31,7 +31,7 @@ WAYS = {
 
 
 def backlog_config(full: bool) -> RunConfig:
-    """A small run that shows that everything works, or one to draw conclusions from."""
+    """Return the configuration: a smoke test, or with `full` a run whose figures can be trusted."""
     config = RunConfig(
         (
             Scenario(20, UNIFORM, load=20_000, batch=250_000, batches=2),
@@ -59,7 +59,7 @@ def catch_up(
     """Measure all sinks, and the tables with other options, in turn.
 
     Returns:
-        The comparisons, and the problems that make them worthless: answers that differ from the
+        The comparisons, and the problems that invalidate them: answers that differ from the
         stream.
 
     Raises:
@@ -85,7 +85,7 @@ def catch_up(
 def _measure(
     bench: Bench, config: RunConfig, report_progress: Progress
 ) -> list[dict[str, Figures]]:
-    """Figures of each way in each round of one scenario."""
+    """Figures of one scenario: one entry per round, by sink and options."""
     found = []
     for number in range(config.rounds):
         title = _title(*config.scenarios)
@@ -108,7 +108,7 @@ def _title(scenario: Scenario) -> str:
 
 
 def _comparisons(scenario: Scenario, found: list[dict[str, Figures]]) -> list[Comparison]:
-    """Comparisons for one scenario, from the figures of each round and way."""
+    """Comparisons for one scenario, from the figures of all rounds."""
 
     def of(sink: str, way: str, metric: str) -> list[float]:
         return [figures[way].of(scenario.name, sink, metric)[0] for figures in found]

@@ -2,7 +2,7 @@
 
 
 def batches_of(query) -> list[dict]:
-    """Batches of a query that wrote something: rows, seconds and end offsets."""
+    """Return the batches of a query that wrote data: rows, seconds and end offsets."""
     return [
         {
             "batch": report["batchId"],

@@ -44,13 +44,13 @@ ONLY_BY_NAME = {"tuning", "formats"}
 
 
 def main(parts: list[str] | None = None, full: bool = False, console: Console | None = None) -> int:
-    """Measure, print the results, and write `report.json` and a page to `LAB_HOME/bench`.
+    """Run the benchmark, print the results, and write `report.json` and a page to `LAB_HOME/bench`.
 
     Args:
-        parts: keys of `PARTS`; by default all but those of `ONLY_BY_NAME`.
+        parts: keys of `PARTS`; by default all except those in `ONLY_BY_NAME`.
 
     Returns:
-        0; 1 if a sink gave wrong answers, which make all figures worthless. A missed goal is shown
+        0; 1 if a sink gave wrong answers, which invalidates all figures. A missed goal is shown
         but is not an error.
 
     Raises:
@@ -84,12 +84,12 @@ def _refuse() -> None:
 
 
 class Run:
-    """One run: measures parts and collects the report.
+    """One benchmark run: measures parts and collects the report.
 
     Args:
         full: larger data and more repetitions.
         target: folder of the page.
-        load: of the machine before the services were started.
+        load: the machine's load before the services were started.
     """
 
     def __init__(self, full: bool, console: Console, target: Path, load: float):
@@ -100,7 +100,7 @@ class Run:
         self._report: dict = {"machine": [], "problems": []}
 
     def all(self, parts: list[str]) -> dict:
-        """Measure some of `PARTS`, in that order; return the report."""
+        """Measure the given parts of `PARTS` in order; return the report."""
         measures = {
             "set-up": lambda: self._compare([machine.set_up(self._repeat)]),
             "start-up": lambda: self._compare(machine.session_start(self._repeat)),

@@ -1,4 +1,4 @@
-"""Size of the measurements of `lab bench`: scenarios, rounds, queries, rates."""
+"""Sizes of the measurements of `lab bench`: scenarios, rounds, queries, rates."""
 
 from dataclasses import dataclass, field
 
@@ -15,11 +15,11 @@ ALL_QUERIES = {
 
 @dataclass(frozen=True)
 class Pace:
-    """Measurement of freshness; none without rates.
+    """Settings of the freshness measurement; without rates there is none.
 
     Args:
         rates: events/s.
-        seconds: duration of sending at each rate.
+        seconds: how long to send at each rate.
         trigger: seconds between the starts of two batches.
         rounds: measurements per rate.
     """
@@ -38,13 +38,13 @@ class RunConfig:
         scenarios: the streams.
         rounds: runs of each sink on each stream.
         warm: repetitions of a query.
-        pace: measurement of freshness.
+        pace: settings of the freshness measurement.
         queries: queries before (`BEFORE_TABLE_SERVICES`) and after (`AFTER_TABLE_SERVICES`) the
-        table services, which are skipped without the latter.
-        java_options: of all three sinks' JVMs.
-        spark: further properties of their sessions.
-        extra_options: Hudi options added to the pipeline's, for both tables.
-        warm_up: whether the processes first take a small stream that is not measured.
+            table services. Without the latter, the table services are skipped.
+        java_options: for all three sinks' JVMs.
+        spark: additional Spark properties of their sessions.
+        extra_options: Hudi options for both tables, added to the pipeline's.
+        warm_up: whether the processes first ingest a small stream that is not measured.
     """
 
     scenarios: tuple[Scenario, ...]
@@ -59,7 +59,7 @@ class RunConfig:
 
 
 def sinks_config(full: bool) -> RunConfig:
-    """Comparison of the sinks: a small run that shows that everything works, or a full one."""
+    """Return the configuration for comparing the sinks: a smoke test, or the full run."""
     kinds = [(0, UNIFORM), (20, UNIFORM), (20, ZIPF), (80, UNIFORM), (80, ZIPF)]
     if full:
         return RunConfig(

@@ -1,4 +1,4 @@
-"""A bar chart of the table formats as an SVG file that a code host shows in light and dark."""
+"""A bar chart of the table formats as an SVG file, readable in light and dark themes."""
 
 from collections.abc import Mapping
 from html import escape
@@ -22,11 +22,11 @@ text { font: 12px system-ui, sans-serif; fill: #1f2328; }
 
 
 def chart(title: str, figures: Mapping[str, Spread], alt: str) -> str:
-    """The SVG: one bar per table up to its median, with a line from its lowest to its highest.
+    """Return the SVG: one bar per table, as long as the median, with a line from lowest to highest.
 
     Args:
         figures: by contender, shown in the order of `CONTENDERS`.
-        alt: the text for readers who do not see it.
+        alt: the text for screen readers.
     """
     height = TOP + ROW * len(figures) + 10
     scale = BARS / max(spread.high for spread in figures.values())

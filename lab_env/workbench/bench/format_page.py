@@ -1,8 +1,8 @@
-"""The page docs/formats.md, made from the recorded run of `lab bench formats`.
+"""The page docs/formats.md, generated from the recorded run of `lab bench formats`.
 
-No sentence of it names a table or a figure by hand: what a format does well is what the rounds say.
-A claim needs a table of one format whose rounds lie apart from those of every table of the other
-formats, by the rule of `tables.probes.verdict`.
+No table name or figure is written by hand: every statement is derived from the recorded rounds.
+A format is said to be ahead only if the rounds of one of its tables do not overlap with those of
+any other format's table, by the rule of `tables.probes.verdict`.
 """
 
 from collections import Counter
@@ -55,7 +55,7 @@ def commit_time(run: dict) -> list[Comparison]:
     """Small commits at the first size: Hudi's quickest table against the quickest of the others.
 
     Args:
-        run: what `formats.compare_formats` returned; with wrong answers there is no comparison.
+        run: result of `formats.compare_formats`; with wrong answers there is no comparison.
     """
     size, factor = run["size"], run["size"]["factors"][0]
     figures = rounds_of(run, "commit: s", factor)
@@ -78,7 +78,7 @@ def commit_time(run: dict) -> list[Comparison]:
 
 
 def write_page() -> list[Path]:
-    """Write the page and its charts from the run that comes with the course."""
+    """Write the page and its charts from the recorded run that comes with the course."""
     run = recorded.delivered("formats")
     files = {PAGE: page(run)} | {path: chart(*parts) for path, parts in charts(run).items()}
     for path, text in files.items():
@@ -105,10 +105,10 @@ def charts(run: dict) -> dict[Path, tuple[str, dict[str, Spread], str]]:
 
 
 def page(run: dict) -> str:
-    """The page as Markdown.
+    """Return the page as Markdown.
 
     Args:
-        run: what `formats.compare_formats` returned, without problems.
+        run: result of `formats.compare_formats`, without problems.
     """
     factors = run["size"]["factors"]
     before, after = (
@@ -147,7 +147,7 @@ def page(run: dict) -> str:
 
 
 def _full_size(run: dict) -> dict[str, object]:
-    """The size of a full run, to print; empty if the run has it."""
+    """Size of a full run, formatted; empty if this run has that size."""
     config = formats_config(full=True)
     full = asdict(config) | {"factors": list(config.factors)}
     if run["size"] == {name: full[name] for name in run["size"]}:
@@ -159,7 +159,7 @@ def _full_size(run: dict) -> dict[str, object]:
 
 
 def _score(run: dict) -> str:
-    """Count how often each format is first, most often first."""
+    """Count how often each format is ahead, sorted by that count."""
     found = Counter(FORMATS[CONTENDERS[claim.table].format] for claim in claims(run))
     if not found:
         return "No format is first in any comparison."
@@ -172,7 +172,7 @@ def _score(run: dict) -> str:
 
 
 def _first_places(run: dict) -> str:
-    """A row per measure: at each size the table that is ahead of both other formats."""
+    """Markdown table: for each measure and size, the table that is ahead of both other formats."""
     said = {(claim.measure.metric, claim.factor): claim for claim in claims(run)}
     factors = run["size"]["factors"]
     rows = [
@@ -198,7 +198,7 @@ def _first_place(run: dict, claim: Claim | None) -> str:
 
 
 def _figures(run: dict, factor: int) -> dict[str, str]:
-    """A table per group of measures, by the group's title."""
+    """A Markdown table per group of measures, by the group's title."""
     tables = {}
     for title, group in GROUPS.items():
         figures = [spreads(run, measure.metric, factor) for measure in group]
@@ -219,7 +219,7 @@ def _figures(run: dict, factor: int) -> dict[str, str]:
 
 
 def _growth(run: dict) -> str:
-    """The largest size's figures as multiples of the smallest one's."""
+    """The largest size's figures as multiples of the smallest one's, as a Markdown table."""
     factors = run["size"]["factors"]
     measures = [measure for measure in MEASURES if measure.metric in GROWN]
     figures = [
@@ -237,7 +237,7 @@ def _growth(run: dict) -> str:
 
 
 def _options() -> str:
-    """A row per tuning step of a format, with its properties."""
+    """Markdown table of the formats' tuning steps with their properties."""
     rows = {}
     for contender in CONTENDERS.values():
         for advice in contender.advice:
@@ -297,7 +297,7 @@ def _text(spread: Spread, measure: Measure) -> str:
 
 
 def _ratio(this: Spread, other: Spread) -> str:
-    """The ratio to the other; inconclusive where the rounds do not lie apart."""
+    """Ratio of the medians; "inconclusive" where the rounds overlap."""
     found = verdict(this, other)
     if found not in (LOWER, HIGHER) or not other.median:
         return found

@@ -1,7 +1,7 @@
-"""Tasks of the workers `hudi`, `delta` and `iceberg`: the same changes in tables of each format.
+"""Tasks of the workers `hudi`, `delta` and `iceberg`: the same changes in each format's table.
 
-Each format is written as its own guide says: Hudi by an upsert, which keeps the newest event of an
-order, the others by MERGE after selecting the newest event of each order.
+Each format is written as its own guide recommends: Hudi by an upsert, which keeps the newest event
+of an order; the others by MERGE, after selecting the newest event of each order.
 """
 
 import time
@@ -38,7 +38,7 @@ MERGE = """
 
 
 class Table(ABC):
-    """A table of one contender.
+    """A contender's table.
 
     Args:
         contender: format and options.
@@ -60,19 +60,23 @@ class Table(ABC):
 
     @abstractmethod
     def upsert(self, events: DataFrame, days: list[str]) -> None:
-        """Apply changes in one commit; `days` are the partitions that they change."""
+        """Apply changes in one commit.
+
+        Args:
+            days: the table partitions that they change.
+        """
 
     @abstractmethod
     def read(self) -> DataFrame:
-        """Newest state, one row per order."""
+        """Return the newest state, one row per order."""
 
     @abstractmethod
     def start_of_changes(self) -> str:
-        """Start position for a reader of the newest commit's changes."""
+        """Return the start position for reading the newest commit's changes."""
 
     @abstractmethod
     def changed(self, start: str) -> DataFrame:
-        """Rows changed by the commits since a start, in their newest version."""
+        """Return the rows changed by the commits since a start, in their newest version."""
 
     @abstractmethod
     def compact(self) -> None:
@@ -80,7 +84,7 @@ class Table(ABC):
 
 
 class HudiTable(Table):
-    """Written by Hudi's own upsert; its incremental query needs no preparation."""
+    """A table written by Hudi's own upsert; its incremental query needs no preparation."""
 
     def append(self, orders: DataFrame) -> None:
         self._write(orders, "insert")
@@ -118,7 +122,7 @@ class HudiTable(Table):
 
 
 class MergedTable(Table):
-    """Written by MERGE: the source has one row per order, its newest event."""
+    """A table written by MERGE: the source has one row per order, its newest event."""
 
     @property
     @abstractmethod
@@ -148,7 +152,7 @@ class MergedTable(Table):
 
 
 class DeltaTable(MergedTable):
-    """A table without a metastore, named by its path."""
+    """A Delta table without a metastore, identified by its path."""
 
     @property
     def target(self) -> str:
@@ -175,7 +179,7 @@ class DeltaTable(MergedTable):
 
 
 class IcebergTable(MergedTable):
-    """A table of a Hadoop catalogue."""
+    """An Iceberg table in a Hadoop catalogue."""
 
     @property
     def target(self) -> str:
@@ -224,7 +228,7 @@ class FormatTables:
         self._session: dict[str, str] = {}
 
     def begin(self, contender: str, base: str, name: str, extra: dict[str, str]) -> dict:
-        """Choose the table of the next tasks.
+        """Choose the table for the tasks that follow.
 
         Args:
             contender: a key of `CONTENDERS`.
@@ -249,7 +253,7 @@ class FormatTables:
         """Apply each batch in its own commit; return the total `seconds`.
 
         Args:
-            batches: file of each, and the partitions that its events change.
+            batches: each batch's file, and the table partitions that its events change.
         """
 
         def commit() -> None:
@@ -266,7 +270,7 @@ class FormatTables:
         """Open the table and run a query.
 
         Args:
-            query: `point`, `aggregate`, or `changes`: rows of the newest commit.
+            query: `point`, `aggregate`, or `changes` (rows of the newest commit).
             order: the order of a point query.
 
         Returns:

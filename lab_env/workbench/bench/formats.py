@@ -1,7 +1,7 @@
 """Compare Hudi, Delta Lake and Iceberg on one recorded stream of upserts and deletes.
 
 Each format has its own process and bucket. The tables take turns: while one is measured, the others
-rest, and each round begins with another format. No figure is reported unless every table has
+are idle, and each round begins with another format. No figure is reported unless every table has
 exactly the rows of a plain-Python oracle.
 """
 
@@ -49,16 +49,16 @@ class FormatsConfig:
         orders: number of orders in a table at its first size.
         factors: the sizes of a table, as multiples of the first.
         small: events of a small commit.
-        commits: small commits of a round. Five include one cleaning of tuned Hudi. Ten would
-        include one of Delta's checkpoints and one compaction of Hudi's metadata table in each
-        round, not in every other one, and take ten minutes more.
+        commits: small commits per round. Five include one cleaning of tuned Hudi. Ten would
+            include one of Delta's checkpoints and one compaction of Hudi's metadata table in every
+            round instead of every other one, and take ten minutes more.
         large: events of a large commit.
         rounds: measurements of each table at each size.
         minutes: no round begins after that.
         contenders: keys of `CONTENDERS`.
         warm_up: whether each process first writes small tables that are not measured.
-        java_options: of each JVM.
-        spark: further properties of the sessions.
+        java_options: for each JVM.
+        spark: additional Spark properties of the sessions.
     """
 
     orders: int
@@ -83,7 +83,7 @@ SMALL_CONTENDERS = (
 
 
 def formats_config(full: bool) -> FormatsConfig:
-    """A small run that shows that everything works, or one to draw conclusions from."""
+    """Return the configuration: a smoke test, or with `full` a run whose figures can be trusted."""
     if full:
         return FormatsConfig(20_000, (1, 16), small=1_000, commits=5, large=10_000, rounds=3)
     return FormatsConfig(
@@ -108,17 +108,18 @@ def compare_formats(
     """Write the stream into every table and measure.
 
     Args:
-        folder: gets the stream's batches; its content is removed.
-        load: of the machine before the lab's services were started; by default the current one.
+        folder: receives the stream's batches; its content is removed.
+        load: the machine's load before the lab's services were started; by default the current one.
 
     Returns:
-        `made`, `machine` (also its load), `versions` of the formats, `options`, `size`, `complete`
-        (whether every round was measured), `problems` (wrong answers) and `rows`: contender,
-        factor, metric, its `values` by round and their spread; no rows if there are problems.
+        `made`, `machine` (including its load), `versions` of the formats, `options`, `size`,
+        `complete` (whether every round was measured), `problems` (wrong answers) and `rows`:
+        contender, factor, metric, its `values` by round and their spread; no rows if there are
+        problems.
 
     Raises:
         LabError: the jars cannot be fetched, a write or a query failed, or the store returns no
-        metrics.
+            metrics.
     """
     load = os.getloadavg()[0] if load is None else load
     for jars in JARS.values():
@@ -182,7 +183,7 @@ class _Run:
         return stream.grow(200), stream.change(200)
 
     def _each(self, task: Callable[[Contender], None]) -> None:
-        """Run a task on each table without measuring; formats need not take turns."""
+        """Run a task on each table without measuring, the formats in parallel."""
 
         def one_format(name: str) -> None:
             for contender in self._contenders:
@@ -352,7 +353,7 @@ def _costs(label: str, seconds: float, used: ResourceUsage, times: int = 1) -> d
 
 
 def format_versions() -> dict[str, str]:
-    """Version of each format, from its pinned jars."""
+    """Return the version of each format, from its pinned jars."""
     sets = {name: JARS.get(name, "spark") for name in FORMATS}
     return {
         name: coordinates.split(":")[2]

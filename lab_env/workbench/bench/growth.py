@@ -1,6 +1,6 @@
-"""Growth of cost with the table: the same change while a table becomes 4 and 16 times as large.
+"""Effect of table size: the cost of the same change when a table is 4 and 16 times as large.
 
-Both table types are measured in turn with two kinds of index. At each size a table takes several
+Both table types are measured in turn with two kinds of index. At each size a table receives several
 changes of fixed size and is queried after each.
 """
 
@@ -34,10 +34,10 @@ class GrowthConfig:
         orders: number of orders in a table at its first size.
         changes: number of orders that a commit updates.
         rounds: number of such commits per table and size.
-        commits: number of consecutive commits to small tables, for the time of one.
+        commits: number of consecutive commits to a small table, to measure the time per commit.
         factors: the sizes of a table, as multiples of the first.
-        java_options: of the JVM.
-        spark: further properties of its session.
+        java_options: for the JVM.
+        spark: additional Spark properties of its session.
     """
 
     orders: int
@@ -50,7 +50,7 @@ class GrowthConfig:
 
 
 def growth_config(full: bool) -> GrowthConfig:
-    """A small run that shows that everything works, or one to draw conclusions from."""
+    """Return the configuration: a smoke test, or with `full` a run whose figures can be trusted."""
     if full:
         return GrowthConfig(20_000, 1_000, rounds=4, commits=12)
     return GrowthConfig(
@@ -179,7 +179,7 @@ class _Run:
         )  # fmt: skip
 
     def _ask(self, variant: tuple[str, str], size: int, version: int) -> tuple[float, float]:
-        """Seconds to sum all orders, or to find one; a wrong answer is a problem of the run."""
+        """Seconds to sum all orders, and to find one; record a wrong answer as a problem."""
         everything, one = self._worker.call("run_query"), self._worker.call("run_query", order=0)
         answer = (everything["answer"][0], one["answer"][1])
         if answer != (size, version):  # each commit changes order 0

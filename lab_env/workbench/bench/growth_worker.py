@@ -1,4 +1,4 @@
-"""Tasks of the worker `growth`: the same change on tables of growing size."""
+"""Tasks of the worker `growth`: the same change to tables of growing size."""
 
 import time
 
@@ -20,7 +20,7 @@ class GrowingTables:
         self.spark = spark
 
     def begin(self, path: str, kind: str, index: str) -> dict:
-        """Choose the table of the next tasks.
+        """Choose the table for the tasks that follow.
 
         Args:
             kind: `cow` or `mor`.

@@ -1,7 +1,8 @@
 """Freshness at fixed rates: the age of an event when a reader can first see it.
 
-The interval ends when the commit that contains the event completes. The source articles end it at
-the commit's requested time, which each row carries; at that time nobody can read the row yet.
+The measurement ends when the commit that contains the event completes. The articles on which the
+course is based end it at the commit's requested time, which each row carries; at that time nobody
+can read the row yet.
 """
 
 import time
@@ -26,21 +27,21 @@ FIRST = 50  # events that create the table before the clock starts
 
 
 def events(pace: Pace, rate: int) -> list[Send]:
-    """Events for a rate: the first orders, then events of which one in five is an update."""
+    """Return the events for a rate: the first orders, then events of which 20 % are updates."""
     changes = max(10, round(rate * pace.seconds))
     stream = record(Scenario(20, UNIFORM, FIRST, changes, 1))
     return stream.load + stream.changes
 
 
 class Follower:
-    """Sink that follows a topic and has created its table from the first events.
+    """A sink that follows a topic and has created its table from the first events.
 
-    Several can be created together: no clock runs yet, and starting a stream into a new table is
+    Several can be created together: nothing is timed yet, and starting a stream into a new table is
     mostly waiting. While a sink waits for its turn, it polls the broker once per trigger.
 
     Args:
         worker: the sink's worker, after `begin`.
-        topic: an empty topic for this sink alone.
+        topic: an empty topic, used by this sink only.
         trigger: seconds between the starts of two batches.
     """
 
@@ -56,11 +57,12 @@ class Follower:
         worker.call("settle")
 
     def measure(self, rate: int) -> dict:
-        """Send the other events and measure their freshness.
+        """Send the remaining events and measure their freshness.
 
         Returns:
-            Seconds `p50` and `p95`; `requested p50`, the median by requested times (None for files,
-            which have none); `rows/s` that became visible from the first event to the last commit.
+            Seconds `p50` and `p95`; `requested p50`, the median up to the commit's requested time
+            (None for files, which have none); `rows/s` that became visible from the first event to
+            the last commit.
         """
         send_paced(self._sender, self._sends[FIRST:], rate)
         self._sender.close()
@@ -73,7 +75,7 @@ class Follower:
 
 
 def figures(sent: pd.DataFrame, batches: pd.DataFrame, completions: dict[str, float]) -> dict:
-    """Figures of one run.
+    """Compute the figures of one run.
 
     Args:
         batches: one sink's batches: batch, end_offsets.

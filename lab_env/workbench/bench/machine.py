@@ -1,7 +1,7 @@
 """Measure this machine: set-up, start-up and load, as ratios within one run.
 
 A single figure says little on a shared machine. So each row compares two ways to do the same work,
-interleaved and repeated, by the median ratio and its range.
+interleaved and repeated, and reports the median ratio and its range.
 """
 
 import json
@@ -33,10 +33,10 @@ class Comparison:
 
     Args:
         part: part of the benchmark.
-        what: the measured way.
-        against: the way for comparison.
+        what: the measured variant.
+        against: the variant that it is compared with.
         unit: of the two figures.
-        figure: median of the measured way.
+        figure: median of the measured variant.
         baseline: median of the other.
         ratios: figure divided by baseline, pair by pair.
         goal: desired ratio in words; empty without a goal.
@@ -68,7 +68,7 @@ class Comparison:
         pairs: list[tuple[float, float]],
         goal: tuple[str, Callable[[float], bool]] | None = None,
     ) -> "Comparison":
-        """Compare pairs of figures, each pair measured one after the other.
+        """Compare pairs of figures; the two of a pair were measured directly one after the other.
 
         Args:
             goal: the goal in words, and its test on the median ratio.
@@ -88,7 +88,7 @@ class Comparison:
 
     @classmethod
     def with_goal(cls, part: str, what: str, times: list[float], goal: float) -> "Comparison":
-        """Compare times in seconds with the maximum time."""
+        """Compare times with a limit, both in seconds."""
         pairs = [(time, goal) for time in times]
         small_enough = ("1 or less", lambda ratio: ratio <= 1)
         return cls.of(part, what, f"the goal, {goal:g} s", "s", pairs, small_enough)
@@ -102,10 +102,10 @@ def compare(
     repeat: int,
     goal: tuple[str, Callable[[float], bool]] | None = None,
 ) -> Comparison:
-    """Measure two ways in turn, A B A B.
+    """Measure two variants alternately: A B A B.
 
     Args:
-        against: name and measurement of the second.
+        against: name and measurement of the second variant.
         goal: the goal in words, and its test on the median ratio.
     """
     pairs = [(what[1](), against[1]()) for _ in range(repeat)]
@@ -121,7 +121,7 @@ def _seconds(argv: list[str], **environment: str) -> float:
 
 
 def set_up(repeat: int) -> Comparison:
-    """Compare a set-up with nothing to do to an empty Python; `repeat` pairs."""
+    """Compare `lab setup` with nothing left to do with starting an empty Python, `repeat` times."""
     lab = [sys.executable, "-m", "lab_env.cli", "setup"]
     return compare(
         "set-up",
@@ -150,11 +150,11 @@ spark.stop()
 
 
 def session_start(repeat: int) -> list[Comparison]:
-    """Compare a lesson's session with one that copies its jars and lacks all speed-ups.
+    """Compare the start of a lesson's session with one that copies its jars and has no speed-ups.
 
     Returns:
-        The session; the session and its first answer, for which Spark loads its SQL; the session
-        compared with its goal.
+        Three comparisons: session start; session start and first answer, for which Spark loads its
+        SQL; session start against its goal.
     """
     quick = {"spark.driver.extraJavaOptions": cds_archive.java_options(session.LESSON_JAVA_OPTIONS)}
     plain = {
@@ -189,7 +189,7 @@ def session_start(repeat: int) -> list[Comparison]:
 
 
 def load_ceiling(seconds: float) -> Comparison:
-    """Compare one process of the load generator with a plain loop; `seconds` in all for each."""
+    """Compare one load-generator process with a plain loop; each runs `seconds` in total."""
     return Comparison.of(
         "load",
         "Locust user, one process",
@@ -201,7 +201,7 @@ def load_ceiling(seconds: float) -> Comparison:
 
 
 def table(measured: list[Comparison]) -> Table:
-    """Comparisons as a table for the terminal."""
+    """Return the comparisons as a table for the terminal."""
     table = Table(
         title=f"This machine, {os.cpu_count()} cores: medians and ratios of one run",
         title_justify="left",

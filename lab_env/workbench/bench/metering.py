@@ -1,4 +1,4 @@
-"""Meter one task of a worker: time, processor time of the worker and of MinIO, requests, bytes."""
+"""Meters one task of a worker: time, processor time of the worker and of MinIO, requests, bytes."""
 
 import time
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from lab_env.workbench.bench.worker_client import WorkerClient
 
 @dataclass(frozen=True)
 class ResourceUsage:
-    """Resources used by a task, or since the start of the processes."""
+    """Resources used by a task, or since the processes started."""
 
     seconds: float
     cpu_seconds: float
@@ -40,7 +40,7 @@ class Meter:
         return reply, self.read() - before
 
     def read(self) -> ResourceUsage:
-        """Resources used since the start of the processes."""
+        """Return the resources used since the processes started."""
         return ResourceUsage(
             time.monotonic(),
             self._worker.cpu_seconds(),

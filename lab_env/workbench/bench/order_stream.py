@@ -28,12 +28,12 @@ class Batch:
     """Events of one commit.
 
     Args:
-        file: their lines of JSON.
+        file: contains the events, one line of JSON each.
         events: their number.
-        point: an order that the table has after them.
-        answers: right answers after them, by query: `point`, `aggregate` (rows, and the sum of
-        their cents) and `changes` (the changed orders, and the sum of their cents).
-        days: the partitions that they change.
+        point: an order that is in the table afterwards.
+        answers: right answers afterwards, by query: `point`, `aggregate` (rows, and the sum of
+            their cents) and `changes` (the changed orders, and the sum of their cents).
+        days: the table partitions that they change.
     """
 
     file: Path
@@ -44,10 +44,10 @@ class Batch:
 
 
 class OrderStream:
-    """Generates batches, always the same, and keeps the right rows.
+    """Generator of batches, the same on every run, and of the rows that must result.
 
     Args:
-        folder: gets the batches' files.
+        folder: receives the batches' files.
     """
 
     def __init__(self, folder: Path):
@@ -58,14 +58,14 @@ class OrderStream:
         self.rows: dict[str, dict] = {}
 
     def grow(self, orders: int) -> Batch:
-        """Batch of new orders, on each of the days in turn."""
+        """Return a batch of new orders, spread over the days in turn."""
         sends = [self._writer.create() for _ in range(orders)]
         newest = self._writer.newest
         self._recent += [s.order_id for s in sends if newest[s.order_id][2] in RECENT]
         return self._batch([send.value for send in sends])
 
     def change(self, events: int) -> Batch:
-        """Batch of updates and erasures of recent orders, and new orders."""
+        """Return a batch of updates and erasures of recent orders, and new orders."""
         return self._batch([self._change() for _ in range(events)])
 
     def _change(self) -> bytes:
@@ -107,10 +107,10 @@ def apply(rows: dict[str, dict], lines: list[bytes]) -> dict[str, str]:
 
     Args:
         rows: by order.
-        lines: the events as JSON, in the order of their times.
+        lines: the events as JSON, sorted by time.
 
     Returns:
-        The changed orders, each with its partition.
+        The changed orders, each with its table partition.
     """
     touched = {}
     for line in lines:
@@ -125,12 +125,12 @@ def apply(rows: dict[str, dict], lines: list[bytes]) -> dict[str, str]:
 
 
 def summed(rows: list[dict]) -> tuple[int, int]:
-    """Number of rows, and the sum of their cents."""
+    """Return the number of rows, and the sum of their cents."""
     return len(rows), sum(round(row["amount"] * 100) for row in rows)
 
 
 def as_lines(rows: dict[str, dict]) -> set[str]:
-    """Rows as text, for comparison with those of a table."""
+    """Return the rows as text, for comparison with those of a table."""
     texts = [row | {"amount": f"{row['amount']:.2f}"} for row in rows.values()]
     return {"|".join(text[column] for column in COLUMNS) for text in texts}
 
@@ -140,7 +140,7 @@ def difference(title: str, found: list[str], right: set[str]) -> str:
 
     Args:
         found: its rows as text, in any order.
-        right: those of the oracle, from `as_lines`.
+        right: the oracle's rows, from `as_lines`.
     """
     rows = set(found)
     doubled, missing, others = len(found) - len(rows), right - rows, rows - right

@@ -47,11 +47,11 @@ CHARTS = (
 
 
 def page(report: dict) -> str:
-    """Render the page as an HTML document without scripts, for light and dark.
+    """Render the page as an HTML document without scripts, for light and dark themes.
 
     Args:
         report: `problems` of a run, and its results: `sinks`, from `summary`, and `growth`, from
-        `growth.grow`.
+            `growth.grow`.
     """
     sinks, grown = report.get("sinks"), report.get("growth")
     return render(
@@ -90,7 +90,7 @@ def _sinks(report: dict) -> dict:
 
 
 def _cheaper(costs: dict, titles: dict[str, str]) -> pd.DataFrame:
-    """Number of queries from which each table is cheaper than the files, one row per scenario."""
+    """Number of queries above which each table is cheaper than the files, one row per scenario."""
     rows = {
         titles[name]: {NAMES[sink]: found.text for sink, found in facts["crossings"].items()}
         for name, facts in costs.items()
@@ -120,11 +120,11 @@ def _freshness(report: dict) -> dict | None:
 
 
 def bars(report: dict, title: str, metrics: dict[str, str], scale: float = 1) -> str:
-    """One chart as SVG: one panel per metric, one group per scenario, one bar per sink.
+    """Return a chart as SVG: one panel per metric, one group per scenario, one bar per sink.
 
     Args:
         report: result of `summary`.
-        metrics: names of metrics of one unit, by the title of their panel.
+        metrics: metrics of the same unit, by panel title.
         scale: divisor of the figures, for example 1e6 for MB.
     """
     scenarios = report["size"]["scenarios"]
@@ -151,7 +151,7 @@ def bars(report: dict, title: str, metrics: dict[str, str], scale: float = 1) ->
 
 
 def frame(report: dict, scenario: str, metrics: list[str]) -> pd.DataFrame:
-    """Some metrics as text: one row per metric, with the spread of each sink and the verdicts.
+    """Return metrics as text: one row per metric, with the spread of each sink and the verdicts.
 
     Args:
         report: result of `summary`.
@@ -166,7 +166,7 @@ def frame(report: dict, scenario: str, metrics: list[str]) -> pd.DataFrame:
 
 
 def text_table(report: dict) -> Table:
-    """Headline figures for the terminal.
+    """Return the main figures as a table for the terminal.
 
     Args:
         report: result of `summary`.

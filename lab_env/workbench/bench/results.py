@@ -1,4 +1,4 @@
-"""Measurements of the rounds: every figure of every round, and wrong answers."""
+"""Measurements of all rounds, and checks for wrong answers."""
 
 from dataclasses import dataclass, field
 
@@ -15,8 +15,8 @@ class Figures:
         sinks: measured sinks.
         rows: one row per figure: scenario, sink, round, metric, value.
         freshness: results of `latency.Follower.measure` with their rate, sink and round.
-        problems: reasons why the figures are worthless, for example sinks that answer differently.
-        cpu_seconds: of each sink's process from start to end, including the warm-up.
+        problems: reasons why the figures are invalid, for example sinks that answer differently.
+        cpu_seconds: by sink, its process from start to end, including the warm-up.
     """
 
     config: RunConfig
@@ -33,20 +33,20 @@ class Figures:
             self.rows.append(row | {"metric": metric, "value": value})
 
     def of(self, scenario: str, sink: str, metric: str) -> list[float]:
-        """Figures of a metric over the rounds."""
+        """Return a metric's figures, one per round."""
         wanted = {"scenario": scenario, "sink": sink, "metric": metric}
         return [row["value"] for row in self.rows if wanted.items() <= row.items()]
 
     def metrics(self) -> list[str]:
-        """Names of all metrics, in the order of measuring."""
+        """Return the names of all metrics, in the order of measuring."""
         return list(dict.fromkeys(row["metric"] for row in self.rows))
 
 
 def wrong_answers(stream: Stream, answers: dict[str, dict[str, list[int]]]) -> list[str]:
-    """Differences between the answers and the stream, or between sinks.
+    """Compare the answers with the stream, and the sinks with each other.
 
     Args:
-        answers: for each sink its answer to each query: rows, and the sum of their cents.
+        answers: by sink, its answer to each query: rows, and the sum of their cents.
 
     Returns:
         One sentence per difference.

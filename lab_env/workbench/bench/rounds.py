@@ -1,7 +1,7 @@
-"""Run the three sinks on one stream in turn, several rounds, and collect every figure.
+"""Run the three sinks on one stream in turn, for several rounds, and collect every figure.
 
-Each sink has its own process and bucket, and only one sink works while it is measured, so
-everything counted belongs to it. Each round begins with another sink.
+Each sink has its own process and bucket, and only the measured sink works, so everything counted
+belongs to it. Each round begins with another sink.
 """
 
 import statistics
@@ -33,7 +33,7 @@ PARTITIONS = 2
 class Bench:
     """The three workers and their buckets; a context manager, or call `close`.
 
-    A lab has only one: a second one would take over its buckets and topics.
+    Only one per lab: a second one would take over its buckets and topics.
 
     Args:
         config: queries of the warm-up, and options of the JVMs.
@@ -61,14 +61,14 @@ class Bench:
         self.close()
 
     def close(self) -> None:
-        """End the workers; remove buckets, topics and ledgers."""
+        """Stop the workers; remove buckets, topics and ledgers."""
         self._cleanup.close()
         reset_lesson(NAMESPACE)
 
     def measure(
         self, config: RunConfig, report_progress: Progress = print, sinks: tuple[str, ...] = SINKS
     ) -> Figures:
-        """Measure some sinks; may be called repeatedly.
+        """Measure the given sinks; may be called repeatedly.
 
         Returns:
             The figures; they have no problems if all sinks gave the right answers.
@@ -134,7 +134,7 @@ class Bench:
 
 
 def rotated(number: int, ways: tuple) -> tuple:
-    """Rotate the ways, so that each round begins with the next one."""
+    """Return the items rotated, so that each round begins with the next one."""
     first = number % len(ways)
     return ways[first:] + ways[:first]
 
@@ -265,7 +265,7 @@ def _measure(
 
 
 def _sizes(worker: WorkerClient, state: str) -> dict[str, float]:
-    """Files and bytes of a sink, without the stream's checkpoint."""
+    """Number of files and bytes of a sink, without the stream's checkpoint."""
     folder = store.key_of(table_path("s3a://any/bench", worker.sink)).rpartition("/")[2]
     stored = [
         entry
@@ -288,7 +288,7 @@ def _sizes(worker: WorkerClient, state: str) -> dict[str, float]:
 
 
 def _with_key(query: str, stream: Stream) -> str:
-    """Format a query for a worker: a point query with its key."""
+    """Complete a query for a worker: a point query gets its key."""
     return f"point:{stream.hot_order}" if query == "point" else query
 
 
@@ -297,7 +297,7 @@ def _base(worker: WorkerClient, name: str) -> str:
 
 
 def send(lab: Lab, topic: str, sends: list) -> None:
-    """Send to a topic of the benchmark, which is created if it is missing.
+    """Send to a topic of the benchmark; create it if it is missing.
 
     Raises:
         LabError: a message was not acknowledged.

@@ -1,7 +1,7 @@
-"""The three sinks of the benchmark: how each is written, maintained and queried.
+"""The three sinks of the benchmark: writing, maintaining and querying each.
 
-JSON files must do the same as the tables. A query returns the newest state of each order, a query
-of some batches reads only those batches, and the files have their own compaction.
+JSON files must do the same as the tables: a query returns the newest state of each order, an
+incremental query reads only the batches it needs, and the files have their own compaction.
 """
 
 import json
@@ -40,29 +40,29 @@ class Sink(ABC):
 
     @abstractmethod
     def writer(self, parsed: DataFrame) -> DataStreamWriter:
-        """Streaming write of the finished pipeline."""
+        """Return the writer of the pipeline's stream into this sink."""
 
     @abstractmethod
     def table(self) -> DataFrame:
-        """Newest state, one row per order."""
+        """Return the newest state, one row per order."""
 
     @abstractmethod
     def changed_since(self, batch: int) -> DataFrame:
-        """Newest state of the orders that changed after a batch."""
+        """Return the newest state of the orders that changed after a batch."""
 
     @abstractmethod
     def as_of(self, batch: int) -> DataFrame:
-        """State after a batch, one row per order."""
+        """Return the state after a batch, one row per order."""
 
     @abstractmethod
     def run_table_services(self) -> None:
-        """Compact the table; remove history, which readers of the newest state do not need."""
+        """Compact the table; remove old versions, which readers of the newest state do not need."""
 
     def run_query(self, query: str, table: DataFrame) -> DataFrame:
         """Apply a query to an open table.
 
         Args:
-            query: `point:<order_id>`, `range` or `aggregate`; others sum the whole table.
+            query: `point:<order_id>`, `range` or `aggregate`; any other sums the whole table.
             table: one row per order.
 
         Returns:
@@ -78,7 +78,7 @@ class Sink(ABC):
         return table.agg(F.count("*").alias("rows"), cents.alias("cents"))
 
     def _store(self, place):
-        """File system of a Hadoop path."""
+        """Hadoop file system of a path."""
         return place.getFileSystem(self.spark._jsc.hadoopConfiguration())
 
 
@@ -117,7 +117,7 @@ class JsonFiles(Sink):
         return self.spark.read.schema(SCHEMA).option("basePath", base).json(list(paths))
 
     def _files(self, wanted) -> list[str]:
-        """Files of some batches; the sink's own log has one entry per batch."""
+        """Files of the wanted batches; the sink's own log has one entry per batch."""
         endpoints = endpoints_of_environment()
         paths = []
         for entry in store.list_objects(endpoints, f"{store.key_of(self.path)}/_spark_metadata/"):
@@ -184,7 +184,7 @@ SINKS = {"json": JsonFiles, "cow": HudiTable, "mor": HudiTable}
 
 
 def as_text(table_options: dict[str, str]) -> str:
-    """Format options for Hudi's procedures."""
+    """Format options as an argument of Hudi's procedures."""
     return ",".join(f"{key}={value}" for key, value in table_options.items())
 
 
@@ -192,7 +192,7 @@ def compact(spark: SparkSession, path: str, jobs: str) -> None:
     """Compact a Merge-on-Read table, even after a single commit.
 
     Args:
-        jobs: options of the job, from `as_text`.
+        jobs: options of the procedure, from `as_text`.
     """
     spark.sql(
         f"CALL run_compaction(op => 'scheduleandexecute', path => '{path}',"
@@ -201,6 +201,6 @@ def compact(spark: SparkSession, path: str, jobs: str) -> None:
 
 
 def newest(events: DataFrame) -> DataFrame:
-    """Last event of each order, by its time."""
+    """Return the last event of each order by event time."""
     by_time = Window.partitionBy("order_id").orderBy(F.desc("order_ts"))
     return events.withColumn("place", F.row_number().over(by_time)).where("place = 1").drop("place")

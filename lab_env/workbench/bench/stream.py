@@ -1,8 +1,8 @@
-"""The benchmark's streams: the same bytes for every sink and every round, generated from a seed.
+"""The benchmark's streams, generated from a seed: the same bytes for every sink and every round.
 
-A stream has a load, which creates orders, and changes: new orders, and updates of loaded ones in
-the scenario's share. It has no erasures, resends or late events, so the newest state of every order
-is known here and each sink's answers can be checked.
+A stream consists of a load, which creates orders, and of changes: new orders, and updates of loaded
+ones in the scenario's proportion. It has no erasures, resends or late events, so the newest state
+of every order is known here and each sink's answers can be checked.
 """
 
 from bisect import bisect
@@ -27,8 +27,8 @@ class Scenario:
 
     Args:
         update_percent: share of the changes that are updates, 0 to 100; the others are new orders.
-        keys: distribution of updates: `uniform`, or `zipf`, where the n-th order gets 1/n of the
-        first's.
+        keys: distribution of updates: `uniform`, or `zipf`, where the n-th order gets 1/n as many
+            as the first.
         load: orders in the table before the changes.
         batch: events per batch of changes.
         batches: number of batches of changes.
@@ -60,7 +60,7 @@ class Scenario:
 
     @property
     def name(self) -> str:
-        """Name, for example `80-zipf`, or with other than two days `80-zipf-32d`."""
+        """Name, for example `80-zipf`, or `80-zipf-32d` if the number of days is not two."""
         days = "" if self.days == 2 else f"-{self.days}d"
         return f"{self.update_percent}-{self.keys}{days}"
 
@@ -74,7 +74,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Stream:
-    """Sends of a scenario, and the table that must result.
+    """Events of a scenario, and the table that must result.
 
     Args:
         load: creates the orders.
@@ -88,16 +88,16 @@ class Stream:
 
     @property
     def bytes_of_changes(self) -> int:
-        """Size of all changes as messages."""
+        """Size of all changes as messages, in bytes."""
         return sum(len(send.value) for send in self.changes)
 
     @property
     def hot_order(self) -> str:
-        """An order of the load; with Zipf keys the most updated one."""
+        """An order of the load; with Zipf keys the one with the most updates."""
         return self.load[0].order_id
 
     def answers(self) -> dict[str, tuple[int, int]]:
-        """Right answers of point, range and aggregate queries: rows, and the sum of cents."""
+        """Right answers to point, range and aggregate queries: rows, and the sum of cents."""
         rows = self.newest.values()
         low, high = RANGE
         found = [cents for _, cents, day in rows if day == LAST_DAY and low <= cents <= high]
@@ -125,23 +125,23 @@ def record(scenario: Scenario, seed: int = 20) -> Stream:
 
 
 def last_days(number: int) -> tuple[str, ...]:
-    """Days of creation, the last of them `LAST_DAY`."""
+    """Return the days of creation, up to and including `LAST_DAY`."""
     last = date.fromisoformat(LAST_DAY)
     return tuple((last - timedelta(days=ago)).isoformat() for ago in reversed(range(number)))
 
 
 def _shares(keys: str, n: int) -> Iterator[float]:
-    """Cumulative shares of n orders, without the last order's."""
+    """Cumulative shares of n orders; the last order's is left out."""
     weights = [1 / rank if keys == ZIPF else 1.0 for rank in range(1, n + 1)]
     total = sum(weights)
     return accumulate(weight / total for weight in weights[:-1])
 
 
 class Writer:
-    """Writes events one millisecond apart, and remembers the newest event of each order.
+    """Generates events one millisecond apart, and remembers the newest event of each order.
 
     Args:
-        days: of creation, one per table partition; the clock begins at noon of the last.
+        days: days of creation, one per table partition; the clock starts at noon of the last.
     """
 
     def __init__(self, rng: Random, days: tuple[str, ...]):
@@ -152,18 +152,22 @@ class Writer:
         self.newest: dict[str, tuple[str, int, str]] = {}
 
     def create(self, day: str = "") -> Send:
-        """Event of a new order, created on the given day or, by default, on each in turn."""
+        """Return the event of a new order.
+
+        Args:
+            day: day of creation; by default each day in turn.
+        """
         number, self._orders = self._orders, self._orders + 1
         day = day or self._days[number % len(self._days)]
         return self._send("create", f"o-{number:07d}", day, STEPS[0])
 
     def update(self, order_id: str) -> Send:
-        """Next event of an order."""
+        """Return the next event of an order."""
         status = STEPS[1 + int(self._rng.random() * (len(STEPS) - 1))]
         return self._send("update", order_id, self.newest[order_id][2], status)
 
     def erase(self, order_id: str) -> Send:
-        """Last event of an order."""
+        """Return the event that erases an order."""
         send = self._send("erase", order_id, self.newest[order_id][2], "erased")
         del self.newest[order_id]
         return send

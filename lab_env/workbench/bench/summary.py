@@ -1,4 +1,4 @@
-"""Summarize the figures of all rounds: medians, ranges and verdicts."""
+"""Summarizes the figures of all rounds: medians, ranges and verdicts."""
 
 import importlib.metadata
 import os
@@ -46,7 +46,7 @@ def summary(figures: Figures) -> dict:
     """Build the report as plain data.
 
     Returns:
-        `machine`, `rules`, `size`, `problems`; `figures`: every one; `metrics`: for each scenario
+        `machine`, `rules`, `size`, `problems`; `figures`: all of them; `metrics`: for each scenario
         and metric the spread of each sink and the verdicts; `freshness`: for each rate and sink its
         spreads.
     """
@@ -77,7 +77,7 @@ def summary(figures: Figures) -> dict:
 
 
 def machine_facts() -> dict[str, object]:
-    """Cores, memory and PySpark of this machine."""
+    """Return cores, memory and PySpark version of this machine."""
     return {
         "cores": os.cpu_count(),
         "memory_gb": round(memory().total / 2**30, 1),
@@ -117,7 +117,7 @@ def _ratio(figure: float, baseline: float) -> float | None:
 
 
 def summarize(pair: str, found: dict) -> str:
-    """Verdict as a phrase, for example `cow against json: 2.1 times, higher`.
+    """Format a verdict as a phrase, for example `cow against json: 2.1 times, higher`.
 
     Args:
         pair: for example `cow against json`.

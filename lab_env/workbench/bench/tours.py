@@ -28,9 +28,9 @@ def run_tours(number: int, report_progress: Progress = print) -> dict:
     """Run the tour several times.
 
     Returns:
-        `made`, `cores`, `rate` (events/s), `load_seconds`, `problems`, and `tours`: of each the
-        number of acknowledged events, each sink's verdict and freshness (s), and the freshness of
-        every fiftieth of its events, `freshness_quantiles`.
+        `made`, `cores`, `rate` (events/s), `load_seconds`, `problems`, and `tours`: for each tour
+        the number of acknowledged events, each sink's verdict and freshness (s), and the freshness
+        of every fiftieth event, `freshness_quantiles`.
 
     Raises:
         LabError: a tour was aborted, or a table has more or fewer commits than batches.
@@ -62,7 +62,7 @@ def run_tours(number: int, report_progress: Progress = print) -> dict:
 
 
 def comparisons(run: dict) -> list[Comparison]:
-    """Compare each table's freshness with the goals, and late events with early ones.
+    """Compare each table's freshness with the goals, and between the halves of its events.
 
     Args:
         run: result of `run_tours`.

@@ -1,7 +1,7 @@
-"""Tuning knobs, one at a time, on the same stream: their costs and savings.
+"""Costs and savings of tuning options, changed one at a time on the same stream.
 
 One process runs all settings in turn, round after round, so that a change in the machine's load
-affects all of them. Each run is saved immediately, so a failed run loses no other.
+affects all of them. Each run is saved immediately, so a failed run does not lose the others.
 """
 
 import json
@@ -60,7 +60,7 @@ class Setting:
         kind: `cow` or `mor`.
         table: all Hudi options of the table.
         interval: seconds between two commits of a live stream; 0 reads a backlog in batches.
-        compacts_beside: whether compaction is async, and may continue after the stream's end.
+        compacts_beside: whether compaction is async and may continue after the stream's end.
     """
 
     name: str
@@ -94,12 +94,12 @@ class TuningConfig:
 
     Args:
         batch: events per batch of a backlog.
-        batches: number of its batches.
+        batches: number of batches of the backlog.
         rate: events/s of a live stream.
-        seconds: its duration; a multiple of each interval.
+        seconds: duration of the live stream; a multiple of each interval.
         rounds: measurements of each setting.
         minutes: no run begins after that; the next call of `tune` continues.
-        java_options: of the JVM.
+        java_options: for the JVM.
     """
 
     batch: int
@@ -114,18 +114,18 @@ class TuningConfig:
 
 
 def tuning_config(full: bool) -> TuningConfig:
-    """A small run that shows that everything works, or one to draw conclusions from."""
+    """Return the configuration: a smoke test, or with `full` a run whose figures can be trusted."""
     if full:
         return TuningConfig(batch=800, batches=5, rate=100, seconds=16, rounds=3)
     return TuningConfig(batch=50, batches=5, rate=20, seconds=16, rounds=1)
 
 
 def tune(config: TuningConfig, folder: Path, report_progress: Progress = print) -> dict:
-    """Measure all settings in rounds; an interrupted measurement is continued.
+    """Measure all settings in rounds; continue an interrupted measurement.
 
     Args:
-        folder: gets one JSON file per run. The runs of a complete measurement, or of another
-        `config`, are removed first.
+        folder: receives one JSON file per run. The runs of a complete measurement, or of another
+            `config`, are removed first.
 
     Returns:
         `complete` (whether every run is there), `made`, `cores`, `size`, `problems` (wrong answers,
@@ -146,7 +146,7 @@ def tune(config: TuningConfig, folder: Path, report_progress: Progress = print) 
 
 
 def collected(config: TuningConfig, folder: Path) -> dict:
-    """Build the report of `tune` from the files of its runs, even after an abort."""
+    """Build the report of `tune` from the saved runs, even if the measurement was aborted."""
     runs = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
     problems = [
         f"round {run['round']}, {run['setting']}: {run['problem']}"
@@ -207,7 +207,7 @@ class _Run:
         self._meter = Meter(self._worker)
 
     def all(self) -> None:
-        """Warm up, then measure; a failed run is reported and kept as such."""
+        """Warm up, then measure; report a failed run and save it with its problem."""
         if self._config.rounds > 1:
             for name in WARM_UP:
                 self._one(SETTINGS[name], 0)
@@ -224,7 +224,7 @@ class _Run:
                 file.write_text(json.dumps(found))
 
     def _one(self, setting: Setting, number: int) -> dict:
-        """Do one run; a failed one has a `problem`, and the values measured until then."""
+        """Do one run; if it fails, return its `problem` and the values measured until then."""
         found = {"setting": setting.name, "round": number}
         try:
             for part in self._live(setting) if setting.interval else self._backlog(setting):
@@ -263,7 +263,7 @@ class _Run:
         yield from self._asked(path, self._stream.answers()["aggregate"])
 
     def _live(self, setting: Setting) -> Iterator[dict]:
-        """Follow events that arrive at a fixed rate; the table exists when the clock starts."""
+        """Follow events that arrive at a fixed rate; the table exists before timing starts."""
         config = self._config
         pace = Pace((config.rate,), seconds=config.seconds - SPARE_S, trigger=setting.interval)
         sends = latency.events(pace, config.rate)
@@ -295,7 +295,7 @@ class _Run:
         yield from self._asked(path)
 
     def _asked(self, path: str, right: tuple[int, int] | None = None) -> Iterator[dict]:
-        """Query the table and look at its files; yield measurements."""
+        """Query the table and list its files; yield measurements."""
         reply, used = self._meter.call("run_query")
         yield {
             "query requests": used.bucket.gets + used.bucket.lists,
@@ -315,7 +315,7 @@ class _Run:
     def _wait_until_quiet(self) -> None:
         """Wait until the store has had no request for QUIET_S seconds.
 
-        MinIO's counters cost no request to the bucket; reading the timeline would.
+        Reading MinIO's counters makes no request to the bucket; reading the timeline would.
         """
         deadline = time.monotonic() + QUIET_LIMIT_S
         last, since = self._bucket.usage(), time.monotonic()
@@ -326,9 +326,7 @@ class _Run:
 
 
 def _wait_for_next(seconds: float) -> None:
-    """Wait for the next multiple of this many seconds, when Spark begins a batch, and a bit
-    longer.
-    """
+    """Sleep until just after the next multiple of `seconds`, when Spark begins a batch."""
     time.sleep(seconds - time.time() % seconds + 0.2)
 
 
@@ -355,5 +353,5 @@ def _figures(batches: list[dict], used: ResourceUsage) -> dict:
 
 
 def text_table(run: dict) -> str:
-    """One line per knob and metric, for a terminal."""
+    """Return a table for the terminal: one line per option and metric."""
     return compared(run).round(3).to_string()

@@ -1,4 +1,4 @@
-"""Tasks of the worker `tuning`: one stream into a Hudi table with the options of a setting."""
+"""Tasks of the worker `tuning`: one stream into a Hudi table with a setting's options."""
 
 import time
 
@@ -21,7 +21,7 @@ class TunedStream:
         self.endpoints = endpoints_of_environment()
 
     def begin(self, base: str, kind: str, table_options: dict[str, str]) -> dict:
-        """Choose the table of the next tasks.
+        """Choose the table for the tasks that follow.
 
         Args:
             base: a new folder, `s3a://...`.
@@ -32,7 +32,7 @@ class TunedStream:
         return {}
 
     def follow(self, topic: str, trigger: float, batch: int = 0) -> dict:
-        """Start to write the topic's messages, present and future.
+        """Start to write the topic's messages, existing and new.
 
         Args:
             trigger: seconds between the starts of two batches; 0 begins each immediately.
@@ -54,10 +54,10 @@ class TunedStream:
     def settle(self) -> dict:
         """Wait until all current messages of the topic are committed.
 
-        `processAllAvailable` would also wait for the next trigger, which finds nothing.
+        `processAllAvailable` would also wait for another trigger, which finds no messages.
 
         Raises:
-            RuntimeError: the stream ended, or did not get there in TIMEOUT_S seconds.
+            RuntimeError: the stream ended, or took longer than TIMEOUT_S seconds.
         """
         ends = topic_end_offsets(self.endpoints.kafka_bootstrap, self.topic)
         deadline = time.monotonic() + TIMEOUT_S
@@ -85,7 +85,7 @@ class TunedStream:
 
 
 def reached(report: dict | None) -> dict[int, int]:
-    """End offsets by topic partition in a progress report; empty if it has none."""
+    """Return a progress report's end offsets by topic partition; empty if it has none."""
     if not report or not report["sources"][0]["endOffset"]:
         return {}
     (offsets,) = report["sources"][0]["endOffset"].values()

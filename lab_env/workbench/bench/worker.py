@@ -1,7 +1,7 @@
 """The worker process of one sink: `python -m lab_env.workbench.bench.worker SINK SPARK`.
 
-Each sink has its own process, which stays warm for all rounds, so its processor time is its own;
-`growth` and each table format have one, too. Each line of input is a task as a JSON object, each
+Each sink has its own process, which stays warm for all rounds, so its processor time can be
+measured; so do `growth` and each table format. Each line of input is a task as a JSON object, each
 line of output its reply. The JVM's output goes to the log.
 """
 
@@ -27,7 +27,7 @@ SPARK = {"spark.ui.enabled": "false"}
 
 
 class SinkWorker:
-    """Tasks of one sink; each method is one, and returns its reply.
+    """Tasks of one sink; each method is a task and returns its reply.
 
     Args:
         name: `json`, `cow` or `mor`.
@@ -40,12 +40,12 @@ class SinkWorker:
         self.query: StreamingQuery  # since `follow`
 
     def begin(self, base: str, extra_options: dict[str, str]) -> dict:
-        """Begin a round in a new folder, with Hudi options added to the pipeline's."""
+        """Start a round in a new folder, with Hudi options added to the pipeline's."""
         self.sink = SINKS[self.name](self.spark, self.name, base, extra_options)
         return {}
 
     def ingest(self, topic: str, batch: int) -> dict:
-        """Write the messages of the topic that are not yet written.
+        """Write the topic's messages that have not been written yet.
 
         Returns:
             `batches`, as in `batches_of`.
@@ -55,7 +55,7 @@ class SinkWorker:
         return {"batches": batches_of(query)}
 
     def follow(self, topic: str, trigger: float) -> dict:
-        """Start to write messages as they arrive in the topic, one batch per `trigger` seconds."""
+        """Start to write messages as they arrive in the topic, a batch every `trigger` seconds."""
         self.query = self._start(topic, {"processingTime": f"{trigger} seconds"})
         return {}
 
@@ -90,7 +90,7 @@ class SinkWorker:
 
         Args:
             query: as in `Sink.run_query`, or `incremental` or `time travel`.
-            batch: start of an incremental query, or state of a time-travel query.
+            batch: start of an incremental query, or state for a time-travel query.
 
         Returns:
             `cold`: seconds of the first run; `warm`: seconds of the others; `answer`.
@@ -118,7 +118,7 @@ def main(name: str, spark: str) -> None:
 
     Args:
         name: a sink, `growth`, `tuning` or a table format.
-        spark: further properties of the session, as JSON.
+        spark: additional Spark properties of the session, as JSON.
     """
     worker = serve(partial(_worker, name, json.loads(spark)), _failure)
     worker.spark.stop()

@@ -1,4 +1,4 @@
-"""Start a worker, the process of one sink, and call it."""
+"""Starts a worker, the process of one sink, and calls it."""
 
 import contextlib
 import json
@@ -23,8 +23,8 @@ class WorkerClient:
 
     Args:
         bucket: the sink's bucket.
-        java_options: of its JVM.
-        spark: further properties of its session.
+        java_options: for its JVM.
+        spark: additional Spark properties of its session.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class WorkerClient:
         return self._reply()
 
     def cpu_seconds(self) -> float:
-        """Processor time of the driver and its JVM since their start."""
+        """Return the processor time of the driver and its JVM since their start."""
         return sum(sum(process.cpu_times()[:2]) for process in self._tree)
 
     def ask_to_exit(self) -> None:
@@ -87,7 +87,7 @@ class WorkerClient:
             self._process.stdin.close()
 
     def stop(self) -> None:
-        """End the worker, and wait for its JVM, which ends a moment later."""
+        """Stop the worker, and wait for its JVM, which ends a moment later."""
         self.ask_to_exit()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(15)

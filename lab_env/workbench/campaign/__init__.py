@@ -2,5 +2,5 @@
 
 `plan` lists the faults, `group` runs the pipeline, `victims` injects the faults, `judge` compares
 the tables with the ledger, and `report` shows the results. `verdicts.toml` has the expected outcome
-of each fault and who promises it.
+of each fault and the product that guarantees it.
 """

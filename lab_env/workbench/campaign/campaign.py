@@ -1,7 +1,7 @@
 """Run a campaign: group by group, one result per case, and a page at the end.
 
-A campaign may be ended at any time: results are kept, `resume` continues, and the remaining cases
-are *not run*. A group whose tables a fault has spoiled continues with new ones.
+A campaign may be stopped at any time: results are kept, `resume` continues, and the remaining cases
+are *not run*. If a fault has spoiled a group's tables, the group continues with new ones.
 """
 
 import time
@@ -38,7 +38,7 @@ class Campaign:
 
     Args:
         seed: of the plan.
-        size: `small` or `full`; `planted` for its own test.
+        size: `small` or `full`; `planted` for the campaign's own test.
     """
 
     def __init__(self, seed: int, size: str, say: Say):
@@ -64,7 +64,7 @@ class Campaign:
         """Run one case several times on its own tables; its earlier result is replaced.
 
         Args:
-            case: of the plan, or the campaign's own test.
+            case: a case of the plan, or the campaign's own test.
             times: number of runs; the first unexpected result is kept.
         """
         results = []
@@ -90,7 +90,7 @@ class Campaign:
         return f"{self.seed}-{self.size}-g{number:02d}-{attempt}"
 
     def _free_attempt(self, number: int) -> int:
-        """Next attempt of a group; tables without results are not reused."""
+        """Number of the group's next attempt; tables without results are not reused."""
         attempt = self.records.attempt(number)
         prefix = f"{namespace_of(NAMESPACE)}."
         while ledger_directory(prefix + self._label(number, attempt)).exists():
@@ -167,7 +167,7 @@ class Campaign:
             self.lab.spark.stop()
 
     def problems(self) -> list[str]:
-        """Sentences about everything unexpected; empty if all results are as expected."""
+        """Return sentences about everything unexpected; empty if all results are as expected."""
         return report.problems(self.plan, self.records.results(), self.records.groups())
 
 

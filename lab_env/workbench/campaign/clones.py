@@ -1,4 +1,4 @@
-"""Copies of a group's tables and checkpoints for damage, and how readers see them."""
+"""Copies of a group's tables and checkpoints to be damaged, and the results of reading them."""
 
 import contextlib
 import time
@@ -43,7 +43,7 @@ class Clone:
                 store.copy_prefix(group.endpoints, f"{source}/", f"{target}/")
 
     def newest_offsets(self, sink: str) -> str:
-        """Key of a sink's newest planned batch."""
+        """Return the key of a sink's newest planned batch."""
         path = checkpoint_path(self.base, sink)
         newest = read_state(self.group.endpoints, path).planned
         return f"{store.key_of(path)}/offsets/{newest}"
@@ -60,7 +60,7 @@ class Clone:
             The error that ended it; empty if it caught up.
 
         Raises:
-            Stuck: it did neither in time.
+            Stuck: it neither caught up nor failed in time.
         """
         group, ends = self.group, self.group.ends()
         deadline = time.monotonic() + RECOVERY_SECONDS
@@ -80,9 +80,9 @@ class Clone:
             supervisor.remove(self.writer.name)
 
     def judge(self) -> list[Judgement]:
-        """Compare its tables with everything sent.
+        """Compare the copy's tables with everything sent.
 
-        A reader's error is not a silent wrong answer, so it is left out.
+        Tables that cannot be read are left out: an error is not a silently wrong answer.
         """
         judged = []
         for sink in SINKS:
@@ -94,7 +94,7 @@ class Clone:
         return judged
 
     def wrong_up_to_its_batch(self) -> bool:
-        """True if a table differs from its newest batch."""
+        """Return True if a table's content differs from what its newest batch implies."""
         wrong = []
         for sink in SINKS:
             try:
@@ -112,7 +112,7 @@ def damaged_table(group: Group, case: Case) -> tuple[str, str]:
         case: log_cut, footer_cut, instant_cut or instant_gone.
 
     Returns:
-        The path of the copy, and the key of the damaged file below it.
+        The path of the copy, and the key of the damaged file relative to it.
     """
     source = table_path(group.base, case.sink)
     for _ in range(LOG_WAITS):
@@ -142,7 +142,7 @@ def read_damaged(group: Group, table: str, sink: str) -> dict[str, str]:
     """Read a damaged table with hudi-rs and the project's checks.
 
     Returns:
-        By reader `right`, `wrong: ...` or `error: ...`, by check `found: ...` or `nothing found`.
+        By reader: `right`, `wrong: ...` or `error: ...`; by check: `found: ...` or `nothing found`.
     """
     told = {"hudi-rs": verdict_of(group, lambda: read_rows(group.endpoints, table), sink)}
     try:
@@ -158,7 +158,7 @@ def read_damaged(group: Group, table: str, sink: str) -> dict[str, str]:
 
 
 def verdict_of(group: Group, read, sink: str) -> str:
-    """Judge one reader's view of a table that should contain everything sent.
+    """Judge the rows that one reader returns for a table that should contain everything sent.
 
     Args:
         read: returns the rows, as pandas.
@@ -173,14 +173,14 @@ def verdict_of(group: Group, read, sink: str) -> str:
 
 
 def why(error: Exception) -> str:
-    """Shorten an error to one line: for a Java stack trace its last cause."""
+    """Shorten an error to one line; for a Java stack trace, its last cause."""
     lines = str(error).splitlines() or [""]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     return (causes[-1] if causes else f"{type(error).__name__}: {lines[0]}")[:300]
 
 
 def table_receipt_or_none(endpoints: Endpoints, table: str):
-    """Newest batch of a table whose newest commit may be unreadable."""
+    """Return a table's newest batch; None if its newest commit is unreadable."""
     try:
         return table_receipt(endpoints, table)
     except Exception:
@@ -188,7 +188,7 @@ def table_receipt_or_none(endpoints: Endpoints, table: str):
 
 
 def older_checkpoint(clone: Clone, case: Case) -> str:
-    """Remove the newest batches from a copied checkpoint, as in an older backup."""
+    """Remove the newest batches from a copied checkpoint, as if a backup had been restored."""
     path = checkpoint_path(clone.base, case.sink)
     newest = read_state(clone.group.endpoints, path).planned
     for number in range(newest - OLDER_BATCHES + 1, newest + 1):
@@ -205,7 +205,7 @@ def cut(endpoints: Endpoints, key: str, keep: int) -> str:
 
 
 def _victim(group: Group, case: Case, table: str) -> str:
-    """Key of the file to damage, below the table; empty if there is none."""
+    """Key of the file to damage, relative to the table; empty if there is none."""
     picture = xray(group.endpoints, table)
     if case.fault in ("instant_cut", "instant_gone"):
         newest = max(picture.completed_writes.values(), key=lambda write: write.completed)

@@ -1,4 +1,4 @@
-"""Send the shop's events at a steady rate during faults, and keep their ledger."""
+"""Sends the shop's events at a steady rate during faults, and keeps their ledger."""
 
 import itertools
 import threading
@@ -45,7 +45,7 @@ class Feeder:
             self._thread.start()
 
     def pause(self) -> None:
-        """Stop sending, and wait until each send's fate is known or its timeout is over.
+        """Stop sending, and wait until each send is acknowledged, has failed or has timed out.
 
         Raises:
             RuntimeError: the thread failed.
@@ -58,7 +58,7 @@ class Feeder:
             raise RuntimeError("the feeder failed") from self.error
 
     def send(self, n: int) -> None:
-        """While paused, send n events immediately and wait for their acknowledgements."""
+        """Send n events immediately and wait for their acknowledgements; only while paused."""
         sender = self._sender()
         try:
             sender.send_all(list(itertools.islice(self._events, n)))
@@ -69,7 +69,7 @@ class Feeder:
         """Look up sends of unknown fate in the topic, until none is left.
 
         Args:
-            seconds: maximum wait; a send may arrive until its timeout is over.
+            seconds: maximum wait; a send may still arrive until its timeout.
         """
         deadline = time.monotonic() + seconds
         while (self.ledger.frame()["state"] == "unknown").any():

@@ -1,4 +1,4 @@
-"""A pipeline for a group of faults: topic, tables, gate, writer."""
+"""The pipeline on which a group of faults runs: topic, tables, gate, writer."""
 
 import contextlib
 import subprocess
@@ -52,10 +52,10 @@ class Stuck(Exception):
 
 @dataclass(frozen=True)
 class Recovery:
-    """Recovery of a pipeline.
+    """Recovery of a pipeline from a fault.
 
     Args:
-        seconds: until everything sent by the end of the fault was committed.
+        seconds: until everything sent before the fault ended was committed.
         restarts: number of writer starts needed.
     """
 
@@ -64,7 +64,7 @@ class Recovery:
 
 
 class Group:
-    """Pipeline of a group.
+    """The pipeline of a group.
 
     Args:
         label: part of all its names, for example `17-small-g01-1`.
@@ -88,7 +88,7 @@ class Group:
         self.feeder = Feeder(endpoints.kafka_bootstrap, self.topic, ledger, seed, label, RATE)
 
     def begin(self) -> None:
-        """Start it, and wait until both tables hold the first events."""
+        """Start the pipeline, and wait until both tables hold the first events."""
         ensure_topic(self.endpoints.kafka_bootstrap, self.topic)
         self.feeder.send(FIRST_EVENTS)
         self.start_writer()
@@ -100,7 +100,7 @@ class Group:
         self.writer.start(through_gate, self.topic, self.base, **self.job())
 
     def job(self) -> dict:
-        """Settings of the campaign's writers, in addition to topic and folder."""
+        """Return the settings of the campaign's writers, in addition to topic and folder."""
         return {
             "short": True,
             "spark": SHORT_LIFE,
@@ -111,7 +111,7 @@ class Group:
         }
 
     def ensure_running(self) -> None:
-        """Start the writer if it does not run, and let it commit everything sent."""
+        """Start the writer if it is not running, and let it commit everything sent."""
         if self.writer.state()["state"] not in ("starting", "running"):
             self.start_writer()
         self.writer.wait_caught_up(self.endpoints, self.ends(), RECOVERY_SECONDS)
@@ -129,12 +129,12 @@ class Group:
         self._family = self.writer.processes()
 
     def stop_writer(self) -> None:
-        """Let the writer finish and end."""
+        """Let the writer finish its batch and end."""
         self.count(self.writer.processes())
         self.writer.stop()
 
     def ends(self) -> dict[int, int]:
-        """End offsets by topic partition."""
+        """Return the topic's end offsets by topic partition."""
         return topic_end_offsets(self.endpoints.kafka_bootstrap, self.topic)
 
     def recover(self, start: bool = False) -> Recovery:
@@ -183,7 +183,7 @@ class Group:
         ]
 
     def receipts(self) -> dict[str, str]:
-        """Progress of each sink, from checkpoint and table."""
+        """Return the progress of each sink, from checkpoint and table."""
         return {sink: self._receipt(sink) for sink in SINKS}
 
     def _receipt(self, sink: str) -> str:
@@ -192,7 +192,7 @@ class Group:
         return state_in_words(state, receipt.batch if receipt else -1)
 
     def evidence(self, rule: Rule | None = None) -> dict:
-        """Evidence for a failure report: requests, checkpoints, timelines and the writer's log."""
+        """Collect evidence for a failure: requests, checkpoints, timelines and the writer's log."""
         listings = {}
         for sink in SINKS:
             folder = f"{store.key_of(table_path(self.base, sink))}/.hoodie/timeline/"
@@ -215,14 +215,14 @@ class Group:
         }
 
     def _xray(self, sink: str) -> str:
-        """X-ray of a table's current state as HTML, or the reason why there is none."""
+        """X-ray of a table's current state as HTML, or the error that prevented it."""
         try:
             return as_html(xray(self.endpoints, table_path(self.base, sink)))
         except Exception as error:  # a damaged table deserves a look, it is no failure here
             return f"<p>{escape(str(error))}</p>"
 
     def thread_dump(self) -> str:
-        """Threads of the writer's JVM; if it has ended, those that its watchdog dumped."""
+        """Return the threads of the writer's JVM; if it has ended, those dumped by its watchdog."""
         with contextlib.suppress(OSError, ValueError, psutil.Error, subprocess.TimeoutExpired):
             jstack = [java.java_home() / "bin" / "jstack", str(self.jvm().pid)]
             done = subprocess.run(jstack, capture_output=True, text=True, timeout=10, check=False)
@@ -232,7 +232,7 @@ class Group:
         return dump.read_text()[:20_000] if dump.exists() else ""
 
     def jvm(self) -> psutil.Process:
-        """JVM of the writer."""
+        """Return the JVM process of the writer."""
         return jvm_of(self.writer)
 
     def end(self) -> float:
@@ -247,7 +247,7 @@ class Group:
         return self.processor_seconds
 
     def count(self, processes: list[psutil.Process]) -> None:
-        """Add up the use of its processes now: after a kill it cannot be read."""
+        """Add up the processor time of the processes; after a kill it can no longer be read."""
         for process in processes:
             try:
                 times = process.cpu_times()

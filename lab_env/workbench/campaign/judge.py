@@ -1,7 +1,7 @@
-"""Compare a table with the ledger while its writer is dead or at rest, without Spark.
+"""Compare a table with the ledger while its writer is dead or idle, without Spark.
 
-The newest commit of a table names its batch, and the checkpoint where that batch ends. So even in
-the middle of a stream the expected messages are known: exactly those below these offsets.
+A table's newest commit names its batch, and the checkpoint has the end offsets of that batch. So
+even in the middle of a stream the expected messages are known: exactly those below these offsets.
 """
 
 import time
@@ -32,8 +32,8 @@ class Judgement:
     Args:
         reader: for example `hudi-rs`.
         batch: newest batch in the table; None if it must hold everything sent.
-        rows: of the table.
-        expected: rows that it should have.
+        rows: number of rows in the table.
+        expected: number of rows that it should have.
         wrong: category to number, without zeros.
         examples: category to up to five keys.
         biographies: known facts about up to five wrong keys.
@@ -52,7 +52,7 @@ class Judgement:
 
     @property
     def ok(self) -> bool:
-        """True if nothing is missing, doubled, stale or back from an erase."""
+        """True if no row is missing, duplicated, stale or present despite an erasure."""
         return not self.wrong
 
     def __str__(self) -> str:
@@ -62,7 +62,9 @@ class Judgement:
 
 
 def read_rows(endpoints: Endpoints, table: str) -> pd.DataFrame:
-    """Read a table's latest state with hudi-rs; sets this process's store variables.
+    """Read a table's latest state with hudi-rs.
+
+    Sets the store's environment variables of this process.
 
     Args:
         table: its path, `s3a://...`.
@@ -79,8 +81,8 @@ def sends_below(sends: pd.DataFrame, ends: dict[int, int] | None) -> pd.DataFram
     """Select the part of a ledger's frame that a table must show.
 
     Args:
-        ends: topic partition to the offset after the last message that counts; None for all
-        messages.
+        ends: by topic partition, the offset after the last message that counts; None for all
+            messages.
 
     Returns:
         Acknowledged sends below the offsets, and those of unknown fate, whose orders are not
@@ -119,7 +121,7 @@ def judge_rows(
 
 
 def biography(order: str, sends: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
-    """Known facts about an order: its events with their offsets, and the rows that show it."""
+    """Return the facts known about an order: its events with their offsets, and its rows."""
     events = [
         f"{s.op} {s.event_id} at {s.order_ts}, {s.kind}, {s.state}, offset {s.partition}:{s.offset}"
         for s in sends[sends["order_id"] == order].sort_values("order_ts").itertuples()
@@ -141,7 +143,7 @@ def judge_table(
         whole: whether it must hold everything sent, regardless of its newest batch.
 
     Raises:
-        TimeoutError: the table changed during each reading.
+        TimeoutError: the table changed during every attempt to read it.
     """
     table = table_path(base, sink)
     for _ in range(TRIES):
@@ -166,14 +168,14 @@ def judge_table(
 
 
 def planted_losses(sends: pd.DataFrame, rows: pd.DataFrame) -> dict[str, bool]:
-    """Self-test: plant losses in correct rows, and see that the judge reports each.
+    """Test the judge: plant losses in correct rows, and check that it reports each.
 
     Args:
         sends: a ledger's frame that the rows agree with.
         rows: of the table, at least two.
 
     Returns:
-        By planted fault, whether it was reported in its category and nowhere else.
+        By planted loss, whether it was reported in its category and in no other.
     """
     first, second = rows.iloc[[0]], rows.iloc[[1]]
     planted = {

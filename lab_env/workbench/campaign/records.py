@@ -11,7 +11,7 @@ from lab_env.platform.processes.state import folder
 
 
 class Records:
-    """Folder of one campaign.
+    """The folder of one campaign's results.
 
     Args:
         seed: of the plan.
@@ -23,7 +23,7 @@ class Records:
         self.folder.mkdir(exist_ok=True)
 
     def clear(self) -> None:
-        """Remove an earlier campaign with this plan."""
+        """Remove the results of an earlier campaign with this plan."""
         for file in self.folder.iterdir():
             if file.suffix in (".json", ".html", ".gz", ".new"):
                 file.unlink()
@@ -33,27 +33,27 @@ class Records:
         self._write(f"case-{result.case}.json", asdict(result))
 
     def save_group(self, group: int, attempt: int, facts: dict) -> None:
-        """Save facts about a group's tables as a whole."""
+        """Save facts about a group's pair of tables."""
         self._write(f"group-{group:02d}-{attempt}.json", facts)
 
     def results(self) -> dict[str, Result]:
-        """Results so far, by case number."""
+        """Return the results so far, by case number."""
         found = (json.loads(file.read_text()) for file in sorted(self.folder.glob("case-*.json")))
         return {entry["case"]: Result(**entry) for entry in found}
 
     def groups(self) -> dict[str, dict]:
-        """Facts about the groups so far, by number and attempt."""
+        """Return the facts about the groups so far, by group number and attempt."""
         files = sorted(self.folder.glob("group-*.json"))
         return {file.stem.removeprefix("group-"): json.loads(file.read_text()) for file in files}
 
     def attempt(self, group: int) -> int:
-        """Number of a group's next tables."""
+        """Return the number of a group's next attempt, which gets new tables."""
         made = [result.attempt for result in self.results().values() if result.group == group]
         made += [int(name.split("-")[1]) for name in self.groups() if int(name[:2]) == group]
         return max(made, default=0) + 1
 
     def open_cases(self, plan: tuple[Case, ...]) -> list[Case]:
-        """Cases that have not run."""
+        """Return the cases that have not run."""
         known = self.results()
         return [case for case in plan if case.id not in known]
 
@@ -64,5 +64,5 @@ class Records:
 
 
 def report_path(records: Records) -> Path:
-    """Path of a campaign's page."""
+    """Return the path of a campaign's page."""
     return records.folder / "index.html"

@@ -1,6 +1,7 @@
-"""The page of a campaign: promises, results, where kills landed, recovery times.
+"""The page of a campaign: guarantees, results, places where kills landed, recovery times.
 
-No script, no network, light and dark theme. Cases that have not run are always *not run*.
+It has no script, needs no network, and works in light and dark themes. A case that has not run
+is always shown as *not run*.
 """
 
 from collections import Counter
@@ -19,7 +20,7 @@ OUTCOME_ORDER = ("survived", "loud", "guarded", "stuck", "wrong", "broken")
 
 
 def in_words(row: Row) -> str:
-    """Describe a class in one line."""
+    """Describe the results of a fault class in one line."""
     outcomes = ", ".join(f"{row.outcomes[o]} {o}" for o in OUTCOME_ORDER if o in row.outcomes)
     left = f", {row.not_run} {NOT_RUN}" if row.not_run else ""
     wanted = " or ".join(verdicts()[row.fault].expect)
@@ -29,7 +30,10 @@ def in_words(row: Row) -> str:
 
 
 def problems(plan: Sequence[Case], results: Results, groups: Groups) -> list[str]:
-    """Sentences about everything unexpected: cases, Spark's cross-checks, the judge's own test."""
+    """Return sentences about everything unexpected.
+
+    They cover the cases, Spark's cross-checks and the judge's own test.
+    """
     found = []
     for case in plan:
         result = results.get(case.id)
@@ -112,7 +116,7 @@ def _promises(plan: Sequence[Case]) -> list[dict]:
 
 
 def _matrix(plan: Sequence[Case], results: Results) -> str:
-    """Kills at chosen requests: planned and landed, by class and moment."""
+    """Table of kills at chosen requests: planned and landed, by request class and moment."""
     rows = []
     for point in POINTS:
         cells: list[object] = [point]
@@ -128,7 +132,7 @@ def _matrix(plan: Sequence[Case], results: Results) -> str:
 
 
 def _unaligned(results: Results) -> str:
-    """Places where faults without a chosen request, and missed kills, landed."""
+    """Table of where faults without a chosen request, and missed kills, landed."""
     landed = Counter(
         result.landed
         for result in results.values()
@@ -144,7 +148,7 @@ def _is_aligned(result: Result) -> bool:
 
 
 def timeline(ran: Sequence[Result]) -> str:
-    """Chart of the groups over time: a bar per case, with its number."""
+    """Return a chart of the groups over time: a bar per case, with its number."""
     groups = sorted({(r.group, r.attempt) for r in ran})
     begins = {g: min(r.started_at for r in ran if (r.group, r.attempt) == g) for g in groups}
     figure, axes = new_chart(
@@ -169,7 +173,7 @@ def timeline(ran: Sequence[Result]) -> str:
 
 
 def _damage(ran: Sequence[Result]) -> str:
-    """Each reader's and each check's view of a damaged table."""
+    """Table of the results of each reader and check on a damaged table."""
     rows = [
         (f"{r.case} {verdicts()[r.fault].title}", name, told)
         for r in ran

@@ -34,7 +34,7 @@ class Attempt:
         writer: its name.
         number: from 1.
         error: empty if it succeeded. After a conflict its rows are not in the table; after any
-        other error they may be, because steps after the commit may fail, too.
+            other error they may be, because steps after the commit may fail, too.
     """
 
     writer: str
@@ -58,14 +58,12 @@ class Attempt:
 
     @property
     def second(self) -> int:
-        """Seconds since 1970 of its order_ts: for the same key the latest wins; no two are
-        equal.
-        """
+        """Seconds since 1970 of its order_ts; unique, and for the same key the latest wins."""
         return BEGIN if self.writer == FIRST else BEGIN + 100 * self.number + int(self.writer)
 
 
 def write(spark: SparkSession, options: dict[str, str], table: str, attempt: Attempt) -> str:
-    """Write the two rows of an attempt; return the error, or nothing."""
+    """Write the two rows of an attempt; return the error, empty if there is none."""
     rows = ", ".join(
         f"('{key}', '{attempt.event}', timestamp_seconds({attempt.second}), 'p{attempt.partition}')"
         for key in attempt.keys
@@ -87,7 +85,7 @@ def _causes(error: str) -> list[str]:
 def write_until_done(
     spark: SparkSession, options: dict[str, str], table: str, writer: str
 ) -> list[Attempt]:
-    """Make attempts until one succeeds or the time is over."""
+    """Make attempts until one succeeds or the time is up."""
     attempts: list[Attempt] = []
     deadline = time.monotonic() + SECONDS
     for number in count(1):
@@ -99,7 +97,7 @@ def write_until_done(
 
 
 def main(number: int, table: str, zookeeper: str, log: str):
-    """Run one process; the first of them creates the table before it is ready."""
+    """Run one process; process 0 creates the table before it reports ready."""
     extra = {"spark.ui.enabled": "false"}
     spark = session_of_environment(f"campaign rival {number}", extra, Path(log))
     options = second_writer(COW, zookeeper, table)

@@ -32,7 +32,7 @@ Row = tuple[str, str]  # order_id, event_id
 
 
 def twenty_writers(group: Group, case: Case, result: Result) -> None:
-    """Let twenty writers write the same rows; a writer that fails tries again."""
+    """Let twenty writers write to the same rows; a writer that fails tries again."""
     services.up(["zookeeper"], progress=lambda line: None)
     # A path below the campaign's folder: resetting the campaign also removes its lock.
     folder = f"s3a://{group.endpoints.bucket}/{namespace_of(NAMESPACE)}"
@@ -76,10 +76,10 @@ def differences(
     """Compare a table's rows with the writers' attempts.
 
     Args:
-        unknown: attempts that failed without a conflict: the table may have them or not.
+        unknown: attempts that failed without a conflict; their rows may or may not be in the table.
 
     Returns:
-        Rows by kind, without zeros: `missing`; `unexpected`, among them those of a write that lost
+        Rows by kind, without zeros: `missing`; `unexpected`, including those of a write that lost
         a conflict; `doubled` keys.
     """
     known = [Attempt(FIRST, 1), *done]
@@ -99,7 +99,7 @@ def differences(
 
 
 class _Rival:
-    """One process of writers."""
+    """One of the writer processes."""
 
     def __init__(self, number: int, table: str, environment: dict[str, str]):
         self._name = f"campaign-rival-{number}"
@@ -116,12 +116,12 @@ class _Rival:
             )
 
     def go_on(self) -> None:
-        """Send it the line to start."""
+        """Send the process the line that makes it start."""
         self._process.stdin.write("\n")
         self._process.stdin.flush()
 
     def answer(self) -> str:
-        """Read its next line.
+        """Read the process's next line.
 
         Raises:
             RuntimeError: it has ended.
@@ -132,18 +132,18 @@ class _Rival:
         return line
 
     def processes(self) -> list[psutil.Process]:
-        """The process and its JVM."""
+        """Return the process and its JVM."""
         return process_tree(self._process.pid)
 
     def let_end(self) -> None:
-        """Let it end once its work is done."""
+        """Allow the process to end once its work is done."""
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
 
 
 @contextmanager
 def _rivals(group: Group, table: str) -> Generator[list[_Rival]]:
-    """Processes of writers, which wait for the command to start."""
+    """Start writer processes, which wait for the command to begin."""
     environment = clean_environment() | mark() | lesson_environment(group.endpoints)
     rivals: list[_Rival] = []
     try:

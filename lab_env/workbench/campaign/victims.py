@@ -1,4 +1,4 @@
-"""The faults: one function per class, which injects it into a group and returns the result.
+"""The faults: one function per class, which injects the fault into a group and fills in the result.
 
 Each begins and ends with a pipeline that has committed everything sent. A fault that damages a
 table or a checkpoint damages a copy.
@@ -51,8 +51,8 @@ def run_case(group: Group, case: Case, result: Result) -> None:
     """Run a case on a group, and fill in its result.
 
     Args:
-        group: it runs, and has committed everything sent.
-        result: gets the outcome, where the fault landed, and the evidence if it is unexpected.
+        group: must be running, with everything sent committed.
+        result: receives the outcome, where the fault landed, and the evidence if it is unexpected.
     """
     began = time.monotonic()
     result.started_at = time.time()
@@ -132,7 +132,7 @@ def store_error(group: Group, case: Case, result: Result) -> None:
 
 
 def answer_lost(group: Group, case: Case, result: Result) -> None:
-    """Let the store take a request and close the connection without its answer."""
+    """Pass a request to the store, then close the connection without its answer."""
     _let_it_hit(group, _arm(group, case, "lost"), case, result)
     _recover_and_judge(group, result)
 
@@ -147,14 +147,14 @@ def disk_full(group: Group, case: Case, result: Result) -> None:
 
 
 def bad_input(send: Callable[[Group], str], group: Group, case: Case, result: Result) -> None:
-    """Send input under load that no table may ever show."""
+    """Send input under load that must never appear in a table."""
     group.feeder.resume()
     result.landed = send(group)
     _recover_and_judge(group, result)
 
 
 def topic_made_anew(group: Group, case: Case, result: Result) -> None:
-    """Recreate a topic while its writer is stopped: the offsets then count other messages."""
+    """Recreate a topic while its writer is stopped, so that its offsets refer to other messages."""
     with _own_group(group, case) as own:
         own.begin()
         own.stop_writer()
@@ -168,7 +168,7 @@ def topic_made_anew(group: Group, case: Case, result: Result) -> None:
 
 
 def long_batch(group: Group, case: Case, result: Result) -> None:
-    """Let a batch write more files, at a second each, than its watchdog's patience allows."""
+    """Make a batch exceed the watchdog's patience: many files, each delayed by a second."""
     with _own_group(group, case) as own:
         own.feeder, own.patience = inputs.many_dates(own), LONG_BATCH_PATIENCE
         own.gate.arm("data", "hold_after", times=1_000_000, seconds=1)
@@ -183,7 +183,7 @@ def long_batch(group: Group, case: Case, result: Result) -> None:
 
 @contextmanager
 def _own_group(group: Group, case: Case, at: Endpoints | None = None) -> Generator[Group]:
-    """Make a separate pipeline for a case that would spoil the group's, which is stopped."""
+    """Make a separate pipeline for a case that would spoil the group's, whose writer is stopped."""
     group.stop_writer()
     own = Group(at or group.endpoints, f"{group.label}-{case.id}", int(case.id), group.say)
     try:
@@ -193,7 +193,7 @@ def _own_group(group: Group, case: Case, at: Endpoints | None = None) -> Generat
 
 
 def _fill_disk(group: Group, small: SmallStore, case: Case, result: Result) -> None:
-    """Run a separate pipeline on a small disk, and fill that."""
+    """Run a separate pipeline on a small disk, and fill the disk."""
     with _own_group(group, case, small.endpoints) as own:
         own.begin()
         own.feeder.resume()
@@ -208,7 +208,7 @@ def _fill_disk(group: Group, small: SmallStore, case: Case, result: Result) -> N
 
 
 def _answer_507(group: Group, result: Result) -> None:
-    """Refuse every write with 507, where no small disk can be made."""
+    """Refuse every write with 507, for machines without a small disk."""
     rule = group.gate.arm("any", "error", times=1_000_000, status=507)
     group.feeder.resume()
     hit = rule.wait(ALIGNED_SECONDS)
@@ -271,15 +271,15 @@ class _LedgerWith(Ledger):
         self._more = more
 
     def frame(self) -> pd.DataFrame:
-        """All sends, plus the invented one."""
+        """Return all sends, plus the invented one."""
         return pd.concat([super().frame(), self._more], ignore_index=True)
 
 
 def outcome_of(readers: dict[str, str]) -> str:
-    """Derive the outcome of a damage from each reader's and check's result.
+    """Derive the outcome of a damage from the results of the readers and checks.
 
     Args:
-        readers: `right`, `wrong` or an error by reader; `found: ...` or `nothing found` by check.
+        readers: by reader `right`, `wrong` or an error; by check `found: ...` or `nothing found`.
     """
     answers = [told for name, told in readers.items() if not name.startswith("check")]
     found = any(told.startswith("found") for told in readers.values())
@@ -355,7 +355,7 @@ def _tell(result: Result, judged: list[Judgement]) -> None:
 
 
 def _feed_more(group: Group) -> None:
-    """Add updates to the tables, in logs too, that a damage can lose."""
+    """Add updates to the tables, including log files, that a damage can lose."""
     group.feeder.pause()
     group.feeder.send(MORE_EVENTS)
     group.recover()
@@ -366,7 +366,7 @@ def _writes(group: Group) -> list:
 
 
 def _landing(group: Group) -> str:
-    """Name where the fault landed: the oldest write without an answer, or the last one with it."""
+    """Name the request that the fault hit: the oldest unanswered write, else the last answered."""
     if in_flight := group.gate.in_flight():
         return f"in {in_flight[0].kind}"
     writes = _writes(group)

@@ -1,4 +1,4 @@
-"""Cost of the stack: an afternoon, and a forgotten month.
+"""Cost of the stack: for an afternoon, and for a month if it is forgotten.
 
 Prices come from `data/prices.csv`; every figure in docs/cloud.md comes from here. Free tiers, taxes
 and transfer to the internet are left out.
@@ -66,10 +66,10 @@ class Line:
 def bill(
     hours: float, stream: str = "msk", host: bool = True, prices: dict[str, float] | None = None
 ) -> list[Line]:
-    """Cost of a stack over its lifetime.
+    """Compute the cost of a stack over its lifetime.
 
     Args:
-        hours: lifetime. Everything runs all the time; orders come only in the first afternoon.
+        hours: lifetime. Everything runs all the time; orders arrive only in the first afternoon.
         stream: one of `STREAMS`.
         host: whether it has a notebook host.
         prices: by item; read from the file by default.
@@ -120,13 +120,15 @@ def bill(
 
 
 def total(lines: Sequence[Line]) -> float:
-    """Sum of a bill in US dollars."""
+    """Return the sum of a bill in US dollars."""
     return sum(line.usd for line in lines)
 
 
 def table(stream: str = "msk", host: bool = True) -> list[tuple[str, str, str]]:
-    """Costs of an afternoon and of a forgotten month: part and US dollars of each, the total
-    last.
+    """Return the costs of an afternoon and of a forgotten month.
+
+    Returns:
+        Part, and US dollars for each period; the total last.
     """
     short, long = (bill(hours, stream, host) for hours in (AFTERNOON, MONTH))
     rows = [(a.part, _amount(a.usd), _amount(b.usd)) for a, b in zip(short, long, strict=True)]
@@ -134,12 +136,12 @@ def table(stream: str = "msk", host: bool = True) -> list[tuple[str, str, str]]:
 
 
 def _amount(usd: float) -> str:
-    """Format dollars and cents; less than a cent is not shown as nothing."""
+    """Format dollars and cents; an amount below a cent is not rounded to zero."""
     return "< 0.01" if 0 < usd < 0.005 else f"{usd:,.2f}"
 
 
 def markdown(stream: str = "msk", host: bool = True) -> str:
-    """Table for docs/cloud.md."""
+    """Return the table for docs/cloud.md."""
     head = [
         f"| US dollars | afternoon, {AFTERNOON:.0f} h | forgotten month, {MONTH:.0f} h |",
         "|---|---:|---:|",

@@ -1,7 +1,7 @@
-"""The pipeline's writer as a streaming job of EMR Serverless; `lab cloud job` makes its request.
+"""The pipeline's writer as a streaming job of EMR Serverless; `lab cloud job` builds its request.
 
 The lab's writer (`lab_env.pipeline.writer`) runs on one machine: it builds its session from local
-jars and reports into local files. Here Spark comes from EMR, and each report is a line of JSON on
+jars and reports into local files. Here EMR provides Spark, and each report is a line of JSON on
 standard output, which CloudWatch turns into a metric (BehindMetric in lake.yaml).
 """
 
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
 
     Returns:
         Exit status 0 if the queries were stopped. Otherwise the JVM is halted with status 1, so
-        that EMR retries: after a failure Hudi's sink may hang for ever.
+        that EMR retries: after a failure Hudi's sink may hang forever.
     """
     job = _parse(arguments)
     from pyspark.sql import SparkSession
@@ -108,8 +108,8 @@ def new_lines(reports: Sequence[dict], seen: dict[str, str]) -> Iterator[dict]:
     """Yield a line for each new progress report, including idle ones.
 
     Args:
-        reports: kept by Spark, per query the older first.
-        seen: time of the newest reported line by query; changed here.
+        reports: the reports that Spark keeps, per query the older first.
+        seen: time of the newest reported line by query; updated in place.
 
     Yields:
         sink, batch, rows, seconds and, for Kafka, behind: Spark's count of unread messages in the
@@ -132,7 +132,7 @@ def new_lines(reports: Sequence[dict], seen: dict[str, str]) -> Iterator[dict]:
 
 
 def _claim(endpoints: Endpoints, job: argparse.Namespace, base: str, sink: str) -> dict[str, str]:
-    """Options that bind a Hudi sink to its checkpoint and to the buckets of its table."""
+    """Options that bind a Hudi sink to its checkpoint, and to the buckets of its table's index."""
     if sink not in sinks.HUDI_SINKS:
         return {}
     table, path = table_path(base, sink), checkpoint_path(base, sink)

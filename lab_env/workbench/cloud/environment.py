@@ -15,12 +15,12 @@ PREFIX = "Lab"
 
 
 def setting_of(output: str) -> str:
-    """Field of `Settings` for an output, for example `s3_bucket` for `LabS3Bucket`."""
+    """Return the field of `Settings` for an output, for example `s3_bucket` for `LabS3Bucket`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", output.removeprefix(PREFIX)).lower()
 
 
 def settings_of(outputs: dict[str, str]) -> dict[str, str]:
-    """Settings among a stack's outputs, by variable.
+    """Return the settings among a stack's outputs, by environment variable.
 
     Raises:
         LabError: an output is for a setting that this version of the lab does not have.
@@ -37,7 +37,7 @@ def settings_of(outputs: dict[str, str]) -> dict[str, str]:
 
 
 def shell_lines(stack: Stack) -> list[str]:
-    """Settings as lines for a shell: `eval "$(lab cloud env STACK)"`.
+    """Return the settings as lines for a shell: `eval "$(lab cloud env STACK)"`.
 
     Keys of another store must not override the machine's own role, so they are unset.
     """
@@ -63,7 +63,7 @@ def _not_wired(stack: Stack) -> list[str]:
 
 
 def _stream(stack: Stack) -> list[str]:
-    """Name of the stack's Kinesis stream, which is not a setting."""
+    """Line with the stack's Kinesis stream, which is not a setting."""
     if "Kinesis" not in stack.outputs:
         return []
     name = shlex.quote(stack.outputs["Kinesis"])

@@ -1,6 +1,6 @@
-"""The request that starts the writer on EMR Serverless, in the form that the AWS CLI reads.
+"""The request that starts the writer on EMR Serverless, in the format that the AWS CLI reads.
 
-It has never run: only its form is tested (docs/cloud.md).
+It has never run: only its format is tested (docs/cloud.md).
 """
 
 import shlex
@@ -45,14 +45,14 @@ KINESIS_SETTINGS = ("LAB_KINESIS_ENDPOINT", "LAB_S3_REGION")
 
 
 def jar_names() -> list[str]:
-    """Jars in the image's folder `jars`."""
+    """Return the jars in the image's folder `jars`."""
     pins = versions()["jars"]["spark"]
     ours = [file_name(jar) for jar in pins if jar.split(":")[0] in GROUPS]
     return [*ours, IAM_JAR]
 
 
 def brokers_of(account: Account, stack: Stack) -> str:
-    """Bootstrap brokers of the stack's MSK cluster, for IAM.
+    """Return the bootstrap brokers of the stack's MSK cluster for IAM authentication.
 
     Raises:
         LabError: the stack has no Kafka.
@@ -67,7 +67,7 @@ def brokers_of(account: Account, stack: Stack) -> str:
 
 
 def source_of(account: Account, stack: Stack, topic: str = TOPIC) -> dict[str, str]:
-    """Writer arguments for its source: the stack's Kinesis stream, or a topic of its Kafka.
+    """Return the writer's source arguments: the stack's Kinesis stream, or a topic of its Kafka.
 
     Raises:
         LabError: the stack has neither.
@@ -83,9 +83,9 @@ def job_request(
     """Build the StartJobRun request.
 
     Args:
-        source: of `source_of`.
+        source: result of `source_of`.
         folder: folder of the bucket for tables and checkpoints.
-        minutes: after these the job is cancelled, so that a forgotten one costs an afternoon.
+        minutes: the job is cancelled after that, so a forgotten one costs only an afternoon.
     """
     bucket = stack.output("LabS3Bucket")
     jars = ",".join(f"local://{IMAGE_FOLDER}/jars/{name}" for name in jar_names())

@@ -1,4 +1,4 @@
-"""A deployed stack as CloudFormation describes it, and AWS's errors with a next step."""
+"""A deployed stack as CloudFormation describes it, and AWS errors with a next step."""
 
 import os
 from collections.abc import Generator
@@ -29,7 +29,7 @@ class Stack:
     Args:
         id: ARN, which still identifies a deleted stack.
         status: for example `CREATE_COMPLETE`.
-        outputs: by name; empty while it is being made, or if that failed.
+        outputs: by name; empty while the stack is being created, or if that failed.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Stack:
     outputs: dict[str, str]
 
     def output(self, name: str) -> str:
-        """Value of one output.
+        """Return the value of one output.
 
         Raises:
             LabError: the stack has no output of this name.
@@ -78,7 +78,7 @@ class Account:
         """Find a stack by name; None if there is none.
 
         Raises:
-            LabError: it is not made from this course's template.
+            LabError: it was not made from this course's template.
         """
         try:
             found = self.client("cloudformation").describe_stacks(StackName=name)["Stacks"][0]
@@ -100,7 +100,7 @@ class Account:
         """Find a stack that is ready for use.
 
         Raises:
-            LabError: there is none, it is still being made, or making it failed.
+            LabError: there is none, it is still being created, or creating it failed.
         """
         stack = self.stack(name)
         if stack is None:

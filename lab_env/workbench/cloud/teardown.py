@@ -1,4 +1,4 @@
-"""Delete a stack with its jobs and report what stays; data only after its name is typed."""
+"""Deletes a stack with its jobs and reports what stays; data goes only after its name is typed."""
 
 import time
 from collections.abc import Callable
@@ -20,7 +20,7 @@ POLL_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Kept:
-    """Bucket that a deleted stack leaves.
+    """A bucket that remains after its stack is deleted.
 
     Args:
         size: bytes.
@@ -35,7 +35,7 @@ class Kept:
 
 
 def bucket_of(account: Account, name: str) -> str:
-    """Bucket of a stack, by the template's naming rule; the stack may be gone."""
+    """Return the name of a stack's bucket, by the template's naming rule; the stack may be gone."""
     number = account.client("sts").get_caller_identity()["Account"]
     return f"{name}-{number}-{account.region}"
 
@@ -55,7 +55,7 @@ def take_apart(account: Account, stack: Stack, report_progress: Progress) -> Non
 
 
 def kept(account: Account, bucket: str) -> Kept | None:
-    """Bucket with the number and size of its objects; None if it is gone."""
+    """Return a bucket with the number and size of its objects; None if it is gone."""
     client = account.client("s3")
     try:
         pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket)

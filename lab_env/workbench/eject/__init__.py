@@ -1,1 +1,1 @@
-"""`lab eject`: the pipeline as a plain PySpark project that needs nothing of the lab."""
+"""`lab eject`: the pipeline as a plain PySpark project that does not depend on the lab."""

@@ -1,6 +1,6 @@
-"""Takes definitions out of a module's source, with their comments, so that they stay in one place.
+"""Extracts definitions with their comments from a module's source, so no code is copied by hand.
 
-What they refer to must come along; a linter finds what does not.
+The caller must also extract everything they use; a linter finds what is missing.
 """
 
 import ast
@@ -13,13 +13,13 @@ LAB = __name__.partition(".")[0]
 
 @dataclass(frozen=True)
 class Definition:
-    """A statement of a module.
+    """A top-level statement of a module.
 
     Args:
-        names: what it defines; none for an expression.
+        names: the names that it defines; none for an expression.
         text: its source, with the comment and the empty lines above it.
-        lab: whether it imports something of the lab.
-        imports: whether it imports anything.
+        lab: whether it imports from the lab.
+        imports: whether it is an import.
     """
 
     names: frozenset[str]
@@ -29,12 +29,12 @@ class Definition:
 
 
 def docstring(module: ModuleType) -> str:
-    """A module's docstring as its source has it."""
+    """Return a module's docstring as written in its source."""
     return _definitions(module)[0].text.strip("\n")
 
 
 def definitions(module: ModuleType, *names: str) -> str:
-    """The source of some of a module's top-level definitions, in its order.
+    """Return the source of some of a module's top-level definitions, in the module's order.
 
     Args:
         names: of constants, classes and functions.
@@ -49,12 +49,12 @@ def definitions(module: ModuleType, *names: str) -> str:
 
 
 def imports(module: ModuleType) -> str:
-    """A module's imports without those of the lab."""
+    """Return a module's imports without those of the lab."""
     return _joined([one for one in _definitions(module) if one.imports and not one.lab])
 
 
 def body(module: ModuleType) -> str:
-    """All that follows a module's imports."""
+    """Return everything that follows a module's imports."""
     return _joined([one for one in _definitions(module)[1:] if not one.imports])
 
 

@@ -1,8 +1,8 @@
-"""The files of the ejected project, and how they get into a folder.
+"""Builds the files of the ejected project and writes them into a folder.
 
-What the lab's pipeline knows (options with their reasons, parsing, when a checkpoint belongs to its
-table) is taken from the source of its modules. The rest, which in the lab is spread over the writer
-and its services, are in the folder `templates`.
+The lab's pipeline modules provide options with their reasons, parsing, and the check that a
+checkpoint belongs to its table; their source is copied. Everything else, which in the lab is spread
+over the writer and its services, is in the folder `templates`.
 """
 
 import hashlib
@@ -72,10 +72,10 @@ def eject(folder: Path) -> list[str]:
 
 
 def settings_for(endpoints: Endpoints, topic: str, base: str) -> dict[str, str]:
-    """The environment in which the project runs on this lab's servers, jars, Java and heap.
+    """Return the environment for running the project with this lab's servers, jars, Java and heap.
 
     Args:
-        endpoints: where the servers are; the store's keys are among the settings.
+        endpoints: of the servers; the store's keys are part of the result.
         base: folder for tables and checkpoints, `s3a://...`.
 
     Raises:
@@ -95,13 +95,13 @@ def settings_for(endpoints: Endpoints, topic: str, base: str) -> dict[str, str]:
 
 
 def shell_lines(endpoints: Endpoints, topic: str, base: str) -> list[str]:
-    """`settings_for` as lines for a shell."""
+    """Return `settings_for` as `export` lines for a shell."""
     found = settings_for(endpoints, topic, base)
     return [f"export {name}={shlex.quote(value)}" for name, value in found.items()]
 
 
 def project_files() -> dict[str, str]:
-    """The project: file name to text."""
+    """Return the project's files: name to text."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # takes 0.1 s
 
     templates = Environment(
@@ -124,7 +124,7 @@ def project_files() -> dict[str, str]:
 
 
 def _facts() -> dict[str, object]:
-    """The values for the templates."""
+    """Values for the templates."""
     course = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     pins = dict(pin.split("==") for pin in course["dependencies"])
     jars = [jar for jar in versions()["jars"]["spark"] if jar.startswith(NAMED_JARS)]
@@ -160,10 +160,10 @@ def _manifest(files: dict[str, str]) -> str:
 
 
 def _check_folder(folder: Path, files: dict[str, str]) -> None:
-    """Refuse a folder in which something would be lost.
+    """Raise an error if writing into the folder would overwrite somebody's work.
 
     Raises:
-        LabError: it is a file, has files that are not from here, or files that were changed.
+        LabError: it is a file, has files of another origin, or files that were changed.
     """
     if folder.exists() and not folder.is_dir():
         raise LabError(f"{folder} is a file.", "choose the name of a new folder.")

@@ -1,4 +1,4 @@
-"""The tour's report as one HTML page with charts: no script, no network, light and dark theme."""
+"""The tour's report as one HTML page with charts: no script, no network, light and dark themes."""
 
 import pandas as pd
 
@@ -47,12 +47,12 @@ def tour_page(tour) -> str:
 
 
 def minutes_table(minutes: list[dict]) -> str:
-    """Revenue per minute as streamed, next to the batch result."""
+    """Return revenue per minute as streamed, next to the batch result."""
     return table(list(MINUTES.values()), [[row[name] for name in MINUTES] for row in minutes])
 
 
 def sentence(accounting: dict[str, int]) -> str:
-    """Sentence that accounts for every acknowledged send of a sink."""
+    """Return a sentence that accounts for every acknowledged send of a sink."""
     return (
         "{acked:,} acknowledged = {applied:,} applied + {superseded:,} superseded"
         " + {duplicate:,} duplicate + {dead:,} dead".format(**accounting)
@@ -60,7 +60,7 @@ def sentence(accounting: dict[str, int]) -> str:
 
 
 def unknown_fields(tour) -> str:
-    """Sentence about events with fields that the pipeline drops."""
+    """Return a sentence about events with fields that the pipeline drops."""
     if not tour.unknown_fields:
         return "All fields of all events are known to the pipeline."
     return (
@@ -70,7 +70,7 @@ def unknown_fields(tour) -> str:
 
 
 def rate_chart(tour) -> str:
-    """Acknowledged events/s over the load."""
+    """Return a chart of acknowledged events/s during the load."""
     figure, axes = new_chart("Rate over time", "seconds of load", "acknowledged events/s")
     rates = tour.series.get("acked_per_second", [])
     rates = rates[: tour.load_seconds]  # the last second is incomplete
@@ -82,7 +82,7 @@ def rate_chart(tour) -> str:
 
 
 def freshness_chart(tour) -> str:
-    """Share of events visible over seconds since they were sent, by sink."""
+    """Return a chart of the share of events visible, by sink and seconds since they were sent."""
     figure, axes = new_chart(
         "Freshness: event sent to commit completed", "seconds", "share of events visible, %"
     )
@@ -92,12 +92,12 @@ def freshness_chart(tour) -> str:
 
 
 def files_chart(tour) -> str:
-    """Files of each sink over time, including the table's own metadata."""
+    """Return a chart of the files of each sink over time, including the table's own metadata."""
     return _store_chart(tour, "Files per sink, bookkeeping included", "files", "files", 1)
 
 
 def bytes_chart(tour) -> str:
-    """Bytes of each sink over time."""
+    """Return a chart of the bytes of each sink over time."""
     return _store_chart(tour, "Bytes per sink, bookkeeping included", "MB", "bytes", 1e6)
 
 

@@ -1,6 +1,6 @@
 """The tour: runs the whole pipeline on live load, queries the tables, and reconciles every event.
 
-It proves that this machine runs a real streaming lakehouse: one minute of load into all sinks, then
+It shows that this machine runs a real streaming lakehouse: one minute of load into all sinks, then
 every query type, then each sink against the producer's ledger.
 """
 
@@ -86,8 +86,8 @@ class Tour:
         """Compare streamed revenue per minute with the batch result.
 
         Args:
-            streamed: minute, orders, revenue of the table that the stream has kept.
-            computed: the same from all orders in one batch.
+            streamed: the stream's result table: minute, orders, revenue.
+            computed: the same columns, computed from all orders in one batch.
         """
         both = computed.merge(streamed, how="outer", on="minute", suffixes=("_batch", ""))
         both = both.sort_values("minute").fillna(0)
@@ -171,12 +171,12 @@ def _run(tour: Tour, console: Console) -> None:
 
 
 def _broker(lab: Lab) -> str:
-    """Address of the broker that LAB_SOURCE names."""
+    """Address of the broker that LAB_SOURCE selects."""
     return lab.endpoints.broker(settings().source)
 
 
 def _records(spark, lab: Lab, topic: str):
-    """Read the load again, in several batches: from the topic, or from the landed files."""
+    """Read all records of the load again in several batches, from the topic or the landed files."""
     if settings().source == "kinesis":
         return landing.read_landing(spark, landing.landing_path(lab.base), maxFilesPerTrigger="5")
     limit = {"maxOffsetsPerTrigger": str(MINUTES_BATCH)}
@@ -189,7 +189,7 @@ def _write_json(tour: Tour, target: Path) -> None:
 
 
 def _stream(tour: Tour, lab: Lab, topic: str, writer, store: StoreSamples, console) -> None:
-    """Send live load into all sinks until every sink has committed everything."""
+    """Send live load into all sinks, and wait until every sink has committed everything."""
     try:
         with Sampler(3.0, store.take) as sampling:
             with _phase(tour, console, "writer started"):
@@ -451,7 +451,7 @@ def _result_table(title: str, *columns: str) -> Table:
 
 
 def _program_processes(exclude: str) -> list[psutil.Process]:
-    """Processes of the running services and of all other supervised programs but one."""
+    """Processes of the running services and of all supervised programs except `exclude`."""
     return [
         process
         for program in supervisor.status()

@@ -1,4 +1,4 @@
-"""Plain SQL in `foreachBatch`: MERGE INTO for the views, DELETE for who withdraws."""
+"""Plain SQL in `foreachBatch`: MERGE INTO for the views, DELETE for users who withdraw."""
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F
