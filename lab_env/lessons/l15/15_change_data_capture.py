@@ -217,6 +217,7 @@ ROW = """order_id STRING, customer_id STRING, amount STRING, status STRING, orde
 ENVELOPE = f"op STRING, before STRUCT<{ROW}>, after STRUCT<{ROW}>, source STRUCT<sequence: STRING>"
 # The place of a change: two positions, of the commit before its transaction, and its own.
 PLACE = "from_json(change.source.sequence, 'ARRAY<STRING>')"
+COMMIT, OWN = f"coalesce({PLACE}[0], {PLACE}[1])", f"{PLACE}[1]"
 COLUMNS = [
     "image.order_id",
     "image.customer_id",
@@ -225,8 +226,9 @@ COLUMNS = [
     "image.channel",  # the shop's next release will add it
     "CAST(image.updated_at AS TIMESTAMP) AS updated_at",
     "CAST(date_from_unix_date(image.order_date) AS STRING) AS partition_date",
-    f"CAST(coalesce({PLACE}[0], {PLACE}[1]) AS BIGINT) AS commit_lsn",
-    f"CAST({PLACE}[1] AS BIGINT) AS lsn",
+    f"CAST({COMMIT} AS BIGINT) AS commit_lsn",
+    f"CAST({OWN} AS BIGINT) AS lsn",
+    f"lpad({COMMIT}, 20, '0') || '-' || lpad({OWN}, 20, '0') AS log_position",  # sorts like both
     "change.op",
     "_hoodie_is_deleted",
 ]
@@ -316,6 +318,34 @@ def to_rows(records):
     return rows.selectExpr("*", "false AS _hoodie_is_deleted").selectExpr(*COLUMNS)
 
 
+# %% wrong="15.1"
+# expect: `_hoodie_is_deleted` has become `string`
+def to_rows(records):
+    change = F.from_json(F.col("value").cast("string"), ENVELOPE)
+    gone = F.col("change.op") == "d"
+    rows = records.where("value IS NOT NULL").select(change.alias("change"))
+    image = F.when(gone, F.col("change.before")).otherwise(F.col("change.after"))
+    rows = rows.withColumn("image", image)
+    rows = rows.withColumn("_hoodie_is_deleted", F.when(gone, "true").otherwise("false"))
+    return rows.selectExpr(*COLUMNS)
+
+
+# %% wrong="15.1"
+# expect: belongs to a session of its own
+def to_rows(records):
+    records.createOrReplaceTempView("records")
+    parsed = spark.sql(f"""
+        SELECT from_json(CAST(value AS STRING), '{ENVELOPE}') AS change
+        FROM records WHERE value IS NOT NULL
+    """)
+    rows = parsed.selectExpr(
+        "change",
+        "coalesce(change.after, change.before) AS image",
+        "change.op = 'd' AS _hoodie_is_deleted",
+    )
+    return rows.selectExpr(*COLUMNS)
+
+
 # %%
 lab.use_reference("15.1")
 
@@ -331,7 +361,7 @@ ORDERS = {
     **DEMO_OPTIONS,
     "hoodie.table.name": "orders",
     "hoodie.datasource.write.recordkey.field": "order_id",
-    "hoodie.table.ordering.fields": "commit_lsn,lsn",
+    "hoodie.table.ordering.fields": "log_position",
     "hoodie.datasource.write.partitionpath.field": "partition_date",
     "hoodie.datasource.write.hive_style_partitioning": "true",
     "hoodie.index.bloom.num_entries": "1000",
@@ -358,9 +388,10 @@ def with_reason(records):
 with_reason(records(1001)).select("offset", "envelope.op", "image.order_id", "reason").show()
 
 # %% [markdown]
-# Update, delete, tombstone: none has a reason to be refused. Each micro-batch is upserted. Two
-# ordering fields decide between changes of one order: first `commit_lsn`, then `lsn`. Why not the
-# time of the change? *Which change is last?* answers that.
+# Update, delete, tombstone: none has a reason to be refused. Each micro-batch is upserted. Between
+# changes of one order the ordering field decides: `log_position` has `commit_lsn`, then `lsn`, as
+# one text that sorts like the two numbers. Why not the time of the change? *Which change is last?*
+# answers that.
 
 # %%
 orders_path, dead_path = lab.path("orders"), lab.path("dead_letters")
@@ -452,6 +483,24 @@ def follow(apply, checkpoint, **limits):
 # expect: once more
 def follow(apply, checkpoint, **limits):
     apply(spark.read.format("kafka").options(**KAFKA).load(), 0)
+
+
+# %% wrong="15.2"
+# expect: no batch is committed at `checkpoint`
+def follow(apply, checkpoint, **limits):
+    source = spark.readStream.format("kafka").options(**KAFKA, **limits)
+    stream = source.option("startingOffsets", "earliest").load().writeStream.foreachBatch(apply)
+    stream = stream.option("checkpointLocation", lab.path("exercise/one_for_all"))
+    stream.trigger(availableNow=True).start().awaitTermination()
+
+
+# %% wrong="15.2"
+# expect: ignores limits
+def follow(apply, checkpoint, **limits):
+    source = spark.readStream.format("kafka").options(**KAFKA, **limits)
+    stream = source.option("startingOffsets", "earliest").load().writeStream.foreachBatch(apply)
+    stream = stream.option("checkpointLocation", checkpoint)
+    stream.trigger(once=True).start().awaitTermination()
 
 
 # %%
@@ -852,7 +901,7 @@ assert after_signal == {"database": [], "lake": []}
 # %% [markdown]
 # Every order has its channel. Such a read is in no log, so its `source.lsn` is NULL, and a NULL in
 # an ordering field makes the upsert fail. That is why `COLUMNS` takes both positions from
-# `source.sequence`. And here `commit_lsn` earns its place as the *first* ordering field: the read
+# `source.sequence`. And here `commit_lsn` earns its place at the *start* of `log_position`: the read
 # of an order may have a higher LSN than a change that was made before it and committed after it.
 #
 # **Another good place to pause.** To go on another day, type `lab goto 15.3` in a terminal: it runs
@@ -911,7 +960,21 @@ KEPT = """
 """
 
 # %% wrong="15.3"
-# expect: how many bytes
+# expect: with a limit
+KEPT = """
+    SELECT slot_name, pg_size_pretty(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn))
+    FROM pg_replication_slots
+"""
+
+# %% wrong="15.3"
+# expect: has a slot standby
+KEPT = """
+    SELECT slot_name, pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn)
+    FROM pg_replication_slots WHERE slot_type = 'logical'
+"""
+
+# %% wrong="15.3"
+# expect: compares the number of bytes
 KEPT = "SELECT slot_name, NOT active FROM pg_replication_slots"
 
 # %%
@@ -1056,9 +1119,7 @@ after_snapshot
 def delete_orders(order_ids, path):
     """Delete orders from the table at `path`."""
     # BEGIN SOLUTION
-    lake = spark.read.format("hudi").load(path)
-    columns = [name for name in lake.columns if not name.startswith("_hoodie")]
-    rows = lake.where(F.col("order_id").isin(order_ids)).select(columns)
+    rows = spark.read.format("hudi").load(path).where(F.col("order_id").isin(order_ids))
     rows = rows.withColumn("_hoodie_is_deleted", F.lit(True))
     rows.write.format("hudi").options(**ORDERS).mode("append").save(path)
     # END SOLUTION
@@ -1071,7 +1132,7 @@ lab.check("15.4", delete_orders)
 
 # %% [markdown] hint="15.4"
 # An upsert of the same rows with `_hoodie_is_deleted` true deletes them. Each row needs its
-# `partition_date` as well, so that Hudi finds it. Leave out Hudi's own columns.
+# `partition_date` as well, so that Hudi finds it.
 
 
 # %% right="15.4"
@@ -1090,6 +1151,18 @@ def delete_orders(order_ids, path):
     lake = spark.read.format("hudi").load(path)
     rows = lake.join(keys, "order_id", "left_semi").drop(*(c for c in lake.columns if c[0] == "_"))
     upsert(rows.selectExpr("*", "true AS _hoodie_is_deleted"), path, ORDERS)
+
+
+# %% right="15.4"
+# In SQL, as in lesson 05, where the table may have a name.
+def delete_orders(order_ids, path):
+    spark.sql("DROP TABLE IF EXISTS lake_orders")
+    spark.sql(f"""
+        CREATE TABLE lake_orders USING hudi LOCATION '{path}'
+        TBLPROPERTIES ('hoodie.metadata.enable' = 'false', 'hoodie.embed.timeline.server' = 'false')
+    """)
+    some = ", ".join(f"'{order}'" for order in order_ids)
+    spark.sql(f"DELETE FROM lake_orders WHERE order_id IN ({some})")
 
 
 # %% wrong="15.4"
@@ -1116,6 +1189,11 @@ def delete_orders(order_ids, path):
     rows = spark.createDataFrame(rows.collect(), rows.schema)  # read before the files are gone
     rows.write.format("hudi").options(**ORDERS).mode("overwrite").save(path)
 
+
+# %% equivalent="15.4"
+# without .format('hudi'): reads earlier versions of these rows, too, and deletes the same keys
+# without .options(ORDERS): the table's own properties name its key, partition and ordering field
+# without **ORDERS in rows.write.format('hudi').options: the same
 
 # %%
 lab.use_reference("15.4")
@@ -1171,8 +1249,8 @@ assert kept == changes.select("order_id", "lsn").distinct().count() < sent
 # %% [markdown]
 # ### Exercise 15.5 · A history that survives a replay
 #
-# Complete `history`. It makes versions of change records: columns `order_id`, `status`, `amount`,
-# `valid_from` and `valid_to`, both LSNs.
+# Complete `history`. It makes versions of change records, as a DataFrame of Spark with the columns
+# `order_id`, `status`, `amount`, `valid_from` and `valid_to`, both LSNs.
 #
 # - A version begins where `status` or `amount` differ from the change before, and ends where the
 #   next one begins, or where the order is deleted. The current version of an order has NULL in
@@ -1192,10 +1270,8 @@ def history(changes):
     """The versions of each order, as the database made them."""
     # BEGIN SOLUTION
     state = F.struct("status", "amount", "deleted")
-    once = changes.dropDuplicates(["order_id", "lsn"]).withColumn("state", state)
-    versions = once.withColumn("previous", F.lag("state").over(LOG)).where(
-        "previous IS NULL OR state <> previous"
-    )
+    compared = changes.withColumn("state", state).withColumn("previous", F.lag("state").over(LOG))
+    versions = compared.where("previous IS NULL OR state <> previous")
     return (
         versions.withColumn("valid_to", F.lead("lsn").over(LOG))
         .where("NOT deleted")
@@ -1207,8 +1283,8 @@ def history(changes):
 lab.check("15.5", history)
 
 # %% [markdown] hint="15.5"
-# First drop duplicates of `order_id` and `lsn`. Then `F.lag` over a window of each order compares a
-# change with the one before it; keep those that differ.
+# `F.lag` over a window of each order compares a change with the one before it; keep those that
+# differ. A change that comes twice follows itself, so it goes as well.
 
 # %% [markdown] hint="15.5"
 # A delete ends a version and is none itself. So let `F.lead` compute `valid_to` first, and leave
@@ -1242,7 +1318,13 @@ def history(changes):
     rows = rows[rows["state"] != rows.groupby("order_id")["state"].shift()]
     rows["valid_to"] = rows.groupby("order_id")["lsn"].shift(-1)
     rows = rows[~rows["deleted"]].rename(columns={"lsn": "valid_from"})
-    return rows[["order_id", "status", "amount", "valid_from", "valid_to"]]
+    rows = rows[["order_id", "status", "amount", "valid_from", "valid_to"]]
+    versions = [
+        (*values, begin, None if end != end else int(end))
+        for *values, begin, end in rows.itertuples(index=False, name=None)
+    ]
+    types = "order_id STRING, status STRING, amount DECIMAL(12,2), valid_from LONG, valid_to LONG"
+    return spark.createDataFrame(versions, types)
 
 
 # %% wrong="15.5"
@@ -1250,6 +1332,36 @@ def history(changes):
 def history(changes):
     log = Window.partitionBy("order_id").orderBy("commit_lsn", "lsn")
     versions = changes.withColumn("valid_to", F.lead("lsn").over(log)).where("NOT deleted")
+    return versions.selectExpr("order_id", "status", "amount", "lsn AS valid_from", "valid_to")
+
+
+# %% wrong="15.5"
+# expect: are expected as a DataFrame of Spark
+def history(changes):
+    rows = changes.toPandas().sort_values(["commit_lsn", "lsn"])
+    return rows.assign(valid_from=rows["lsn"], valid_to=rows.groupby("order_id")["lsn"].shift(-1))
+
+
+# %% wrong="15.5"
+# expect: `amount` has become `double`
+def history(changes):
+    state = F.struct("status", "amount", "deleted")
+    compared = changes.withColumn("previous", F.lag(state).over(LOG))
+    versions = compared.where(F.col("previous").isNull() | (F.col("previous") != state))
+    versions = versions.withColumn("valid_to", F.lead("lsn").over(LOG)).where("NOT deleted")
+    return versions.selectExpr(
+        "order_id", "status", "double(amount) AS amount", "lsn AS valid_from", "valid_to"
+    )
+
+
+# %% wrong="15.5"
+# expect: order by `lsn` alone
+def history(changes):
+    log = Window.partitionBy("order_id").orderBy("lsn")
+    state = F.struct("status", "amount", "deleted")
+    compared = changes.withColumn("previous", F.lag(state).over(log))
+    versions = compared.where(F.col("previous").isNull() | (F.col("previous") != state))
+    versions = versions.withColumn("valid_to", F.lead("lsn").over(log)).where("NOT deleted")
     return versions.selectExpr("order_id", "status", "amount", "lsn AS valid_from", "valid_to")
 
 
@@ -1362,8 +1474,9 @@ assert set(after_merge.itertuples(index=False, name=None)) == {
 #   version](https://github.com/apache/hudi/issues/19978).
 # - The source must have the partition's column, too. Without it nothing is found, and no error is
 #   raised.
-# - A table with two ordering fields gets no name in SQL: `CREATE TABLE ... LOCATION` of Hudi 1.1.1
-#   looks for one column called `commit_lsn,lsn`. So this table is ordered by `lsn` alone.
+# - Hudi takes several ordering fields, such as `commit_lsn,lsn`, but such a table gets no name in
+#   SQL: `CREATE TABLE ... LOCATION` of Hudi 1.1.1 looks for one column of that name. So the lake's
+#   orders have `log_position`. This table is ordered by `lsn` alone, which `MERGE` sets.
 #
 # ### The board
 #
