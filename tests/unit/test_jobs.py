@@ -1,4 +1,4 @@
-"""`make test` uses the machine that it runs on."""
+"""`make test` uses as many cores as this machine's memory allows."""
 
 import builtins
 import os
