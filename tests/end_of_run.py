@@ -1,4 +1,4 @@
-"""Stops everything that a test process started, after it has ended in any way.
+"""Stops everything that a test process has started, once that process has ended for any reason.
 
 `python end_of_run.py MARK` waits until its stdin is closed. A signal sent to pytest alone, for
 example after a time-out, does not stop its lab's servers, each of which has its own session.

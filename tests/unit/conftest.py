@@ -35,7 +35,10 @@ def home(tmp_path, configure) -> Path:
 
 @pytest.fixture
 def lab_command(monkeypatch, capsys) -> Callable[..., subprocess.CompletedProcess]:
-    """Function that runs a `lab` command in this process, which saves most of its time: imports."""
+    """Function that runs a `lab` command in this process, with variables.
+
+    A new process would spend most of its time on imports.
+    """
 
     def give(*arguments: str, **variables: str) -> subprocess.CompletedProcess:
         with monkeypatch.context() as patch:

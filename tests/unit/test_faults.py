@@ -38,7 +38,7 @@ def family():
 
 
 def all_are(state: str, processes: list[psutil.Process]) -> bool:
-    """Wait up to 10 s until all processes are in a state; return False if they are not."""
+    """Return True if all processes reach a state within 10 s; a signal takes a moment to act."""
     deadline = time.monotonic() + 10
     while {process.status() for process in processes} != {state}:
         if time.monotonic() > deadline:

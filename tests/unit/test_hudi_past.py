@@ -35,7 +35,7 @@ RESTORE = {
 
 
 def wrote(instant: str, *keys: str, operation="UPSERT", action="deltacommit", end_of=None, **more):
-    """Return the timeline file that completes a write of these files: its content by key."""
+    """Return the timeline file that completes a write of these files: its key and content."""
     stats = [
         stat(key, written=3, size=1000, group=key.rpartition("/")[2].lstrip(".").split("_")[0])
         for key in keys
@@ -44,13 +44,13 @@ def wrote(instant: str, *keys: str, operation="UPSERT", action="deltacommit", en
 
 
 def cleaned(instant: str, *keys: str) -> dict[str, bytes]:
-    """Return the timeline file that completes a clean of these files: its content by key."""
+    """Return the timeline file that completes a clean of these files: its key and content."""
     record = {DAY: {"successDeleteFiles": [key.rpartition("/")[2] for key in keys]}}
     return {done(instant, "clean")[0]: avro(CLEAN, {"partitionMetadata": record})}
 
 
 def past(*listed: str, last: int = 30, **contents: bytes) -> Past:
-    """Return the past of a table with these timeline files, which still stores the listed files."""
+    """Return the past of a table with these timeline files and the listed data files."""
     return past_of(snapshot(*listed, contents=contents), last)
 
 

@@ -1,4 +1,4 @@
-"""`make test` uses as many cores as this machine's memory allows."""
+"""`make test` starts as many processes as the machine's cores and memory allow."""
 
 import builtins
 import os

@@ -231,7 +231,7 @@ def be_busy(db) -> None:
 
 
 def wait_until_confirmed(db, slot: str) -> None:
-    """Wait until the reader of a slot, which was told to stop, has confirmed what it has read.
+    """Wait until a slot's reader, which is stopping, has confirmed everything that it has read.
 
     Kafka Connect may report a connector as STOPPED while its task is still storing its offsets. The
     task releases the slot only after that.
