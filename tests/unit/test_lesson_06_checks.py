@@ -1,4 +1,4 @@
-"""Lesson 06 judges compactions by what they leave: each way to be wrong has its own reason."""
+"""Lesson 06's checks: right answers pass, and each mistake gets its own reason."""
 
 import random
 from dataclasses import replace
@@ -43,7 +43,7 @@ def board_answer(*tables: Freshness) -> BoardAnswer:
 
 @pytest.fixture
 def right_board(monkeypatch):
-    """A board that is right, of a table that nobody has to write."""
+    """A function that returns the right board without reading a table."""
     monkeypatch.setattr(checks, "_with_a_log", lambda lab: "path")
     rows = pd.DataFrame(REVENUE["base"].items(), columns=["status", "revenue"])
     return lambda path: SimpleNamespace(toPandas=lambda: rows)

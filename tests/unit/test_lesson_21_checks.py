@@ -1,4 +1,4 @@
-"""Lesson 21's made-up data tells every wrong way from the right one."""
+"""Lesson 21's checks: no wrong way to count gives the right number, and the growth of a lag."""
 
 import pytest
 

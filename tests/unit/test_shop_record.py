@@ -1,4 +1,4 @@
-"""What `data/` holds can be made again, and is what its README says."""
+"""The files in `data/` can be generated again, and are as its README describes them."""
 
 import csv
 from collections import Counter
