@@ -1,4 +1,4 @@
-"""Lesson 13 compares the rows of engines, and names a faster engine only beyond the noise."""
+"""Lesson 13 compares engines' rows, and names a faster engine only if times clearly differ."""
 
 from decimal import Decimal
 

@@ -28,7 +28,7 @@ def test_a_new_process_remembers_nothing_of_the_last_one():
 
 
 class Memory:
-    """A notebook's class whose instance holds a sink's state."""
+    """A class as a notebook defines it, whose instance holds a sink's state."""
 
     def __init__(self):
         self.seen = []

@@ -1,4 +1,4 @@
-"""Holders of a lock over time, by the sequential nodes of its queue; the drawing of two writers."""
+"""Lesson 18 finds a lock's holders over time from its sequential nodes, and draws two writers."""
 
 import itertools
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""Lesson 21's checks: no wrong way to count gives the right number, and the growth of a lag."""
+"""Lesson 21's checks: wrong ways to count give wrong numbers, and a lag's growth is computed."""
 
 import pytest
 

@@ -34,7 +34,7 @@ class Query:
 
 
 class Pages:
-    """Stand-in for `SparkPages`, with the running task's seconds at each look, and task lists."""
+    """Stand-in for `SparkPages`: the running task's age in seconds at each look, and tasks."""
 
     application = "app-1"
 
@@ -54,7 +54,7 @@ class Pages:
 
 @pytest.fixture
 def cluster(monkeypatch):
-    """A cluster whose executors have the process 4711.
+    """A cluster whose executors run as process 4711.
 
     Returns:
         A function that sets Spark's answers, and returns the list of killed processes.

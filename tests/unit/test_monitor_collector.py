@@ -151,7 +151,7 @@ def test_two_scrapes_at_once_wait_for_the_same_reading(monkeypatch):
 
 
 def test_what_is_stopped_begins_no_reading():
-    """A stop closes the connection, and a reading that began later would use it."""
+    """A stop closes the connection; a reading that began later would use the closed one."""
     values = iter([1, 2])
     latest = Latest(lambda: next(values))
     latest.begin()

@@ -1,4 +1,4 @@
-"""A stream is landed exactly once and in shard order, despite crashes, rivals and reshards.
+"""A stream is landed exactly once, in shard order, despite crashes, two readers and reshards.
 
 Kinesis is moto in this process, with the lab server's fixes; the object store is a dict.
 """

@@ -109,7 +109,7 @@ def watch_of(world: World, monkeypatch, limit: int = LIMIT) -> TopicWatch:
 
 
 def looked(watch: TopicWatch) -> Exception | None:
-    """Look at the topic once, as the thread does; return why the queries must stop, if at all."""
+    """Look at the topic once, as the thread does; return the reason to stop, if there is one."""
     try:
         watch._look()
     except (Refused, StartAgain) as reason:

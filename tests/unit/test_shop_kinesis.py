@@ -41,7 +41,7 @@ class FakeKinesis:
 
 @pytest.fixture
 def send(monkeypatch, tmp_path):
-    """Function that sends the first of SENDS to a FakeKinesis, and returns it and the ledger."""
+    """Function that sends the first `count` sends to a FakeKinesis; returns it and the ledger."""
 
     def send(count: int, *answers, timeout: float = 30.0):
         fake = FakeKinesis(*answers)

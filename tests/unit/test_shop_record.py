@@ -1,4 +1,4 @@
-"""The files in `data/` can be generated again, and are as its README describes them."""
+"""The files in `data/` can be regenerated, and match their README."""
 
 import csv
 from collections import Counter

@@ -1,4 +1,4 @@
-"""`lab.xray` adds to a snapshot the lab's store, cards, texts, and errors with a next step."""
+"""`lab.xray` adds the lab's store, cards, texts, and errors with a next step to a snapshot."""
 
 from types import SimpleNamespace
 

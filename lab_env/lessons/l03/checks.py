@@ -383,7 +383,7 @@ def _text_of(ranges: Ranges) -> str:
 def made_ranges(rng: Random, last: Mapping[int, int]) -> dict[int, Ranges]:
     """Return the offset ranges of twelve batches of random sizes, by batch number.
 
-    Among twelve, batch 10 sorts before batch 2 if numbers are compared as text.
+    There are twelve because batch 10 sorts before batch 2 if numbers are compared as text.
 
     Args:
         last: topic partition to the offset after its last record; at least 12 records each.

@@ -297,7 +297,7 @@ def _batch(lab, number: int) -> DataFrame:
 
 
 def _messages(lab, table: str) -> Counter:
-    """Count each message in a table; empty if there is no table."""
+    """Count the rows of each message in a table; empty if there is no table."""
     if not _commits(lab, table):
         return Counter()
     rows = rows_of(table)
@@ -389,7 +389,7 @@ def _names_of(code) -> list[str]:
 
 @check("17.4")
 def counts_missing_messages(lab, missing_messages):
-    """Call the function with rows of three topic partitions with gaps and duplicates, twice."""
+    """Call the function twice, with rows of three topic partitions with gaps and duplicates."""
     for _ in range(2):
         partitions = made_partitions(Random())
         rows = ((number, offset) for number, offsets in enumerate(partitions) for offset in offsets)

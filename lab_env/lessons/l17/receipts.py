@@ -1,6 +1,6 @@
-"""Reads from the store the five receipts that a stream and its table leave of a batch.
+"""Reads the five receipts that a stream and its table leave in the store for each batch.
 
-It does so without Spark, so receipts can be read while a writer is frozen or dead.
+Spark is not needed, so receipts can be read while a writer is frozen or dead.
 """
 
 from dataclasses import dataclass
