@@ -1,4 +1,4 @@
-"""Lesson 06 makes up tables whose logs no lucky function counts."""
+"""In lesson 06's made-up tables, no wrong way to count logs gives the right number."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Lesson 22's checks judge facts, and say what is wrong in the learner's own numbers."""
+"""Lesson 22's checks judge facts, and give reasons with the learner's own numbers."""
 
 import pytest
 
