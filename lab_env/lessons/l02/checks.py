@@ -80,7 +80,9 @@ def keeps_receipts(lab, send):
 
 
 def _expect_order_and_places(held: list[Message], given: list[str]) -> None:
-    """Check that partitions keep the sending order and match `PRODUCER`'s partitioner."""
+    """Check that each partition keeps the sending order, and that `PRODUCER`'s partitioner chose
+    the partitions.
+    """
     rest = {place: iter(given) for place in range(3)}
     late = sum(_spelt(message.value()) not in rest[message.partition()] for message in held)
     expect(
@@ -172,7 +174,8 @@ def _admin(lab) -> AdminClient:
 def reads_one_partition(lab, read_partition):
     """Read three partitions, then the first of them again.
 
-    The first has few events, the second has lost all of its events, the third its oldest ones.
+    The first has few events, the second has had all of its events deleted, the third its oldest
+    ones.
     """
     topic = _new_topic(lab)
     many, few = 620 + secrets.randbelow(500), 3 + secrets.randbelow(20)
@@ -292,7 +295,7 @@ def spreads_and_keeps_together(lab, key_of):
 
 
 def _split(field: str, placed: Iterable[tuple[dict, Any, int]]) -> int:
-    """Number of orders or customers whose events are in several topic partitions."""
+    """Number of orders or customers whose events are spread over several topic partitions."""
     places = defaultdict(set)
     for event, _, place in placed:
         places[event[field]].add(place)
@@ -339,8 +342,8 @@ def shards_for_a_load(lab, shards_for):
 def loads(rng: Random) -> list[tuple[int, int, int]]:
     """Return loads as events per second, bytes per event, and applications.
 
-    Each limit is decisive for some of them. Some fill their shards exactly, others slightly exceed
-    that.
+    Each limit determines the number of shards for some of them. Some loads fill their shards
+    exactly, others exceed them slightly.
     """
     filled = rng.randint(2, 40)
     return [

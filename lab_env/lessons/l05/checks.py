@@ -62,7 +62,9 @@ def upserts(lab, upsert):
 
 
 def _is_quick(table: Snapshot) -> bool:
-    """True if a small table has small bloom filters, and its metadata table lists only files."""
+    """True if a table was written with `QUICK`: small bloom filters, only `files` in the metadata
+    table.
+    """
     largest = max((file.size for file in table.files if file.kind == "base"), default=0)
     return largest < QUICK_BASE_BYTES and list(table.metadata_partitions.index) == ["files"]
 
@@ -83,7 +85,9 @@ def deletes_by_key(lab, erase):
 
 @check("05.3")
 def forgets(lab, forget):
-    """Erase O-3 from a copy of a table with an insert and a delete: no base file may contain it."""
+    """Let the function erase O-3, which was inserted and deleted, from a copy of a table; afterwards
+    no base file may contain it.
+    """
     path = scratch_copy(lab, _without_o3(lab), "forget")
     name = "forget_" + path.rpartition("-")[2]
     lab.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")

@@ -226,7 +226,9 @@ def few_files(lab, answer):
 
 @check("07.4")
 def looks_again(lab, board_now):
-    """Run the function on a table without its last write, then with it and after cleaning."""
+    """Run the function on a copy of the table that lacks its last write, then again after that write
+    and its cleaning.
+    """
     source, path = lab.path("orders"), lab.scratch("board")
     newest = lab.xray(source)
     late = _since_the_last_write(newest)
@@ -268,7 +270,7 @@ def looks_again(lab, board_now):
 
 
 def _since_the_last_write(table: Snapshot) -> tuple[Instant, ...]:
-    """A table's last write and its cleans."""
+    """A table's last write, and all of its cleans."""
     writes = [instant for instant in table.instants if instant.writes and instant.completed]
     cleans = [instant for instant in table.instants if instant.action == "clean"]
     if len(writes) < 2 or not cleans:
@@ -284,7 +286,7 @@ def _replaced(table: Snapshot) -> list[DataFile]:
 
 @cache  # no later write changes what the table was
 def _true_boards(lab, late: tuple[Instant, ...]) -> tuple[Board, Board]:
-    """Boards of the lesson's table: without the late instants, and now."""
+    """Right boards of the lesson's table: without the instants in `late`, and with all of them."""
     before = lab.scratch("board")
     copy_table(lab, lab.path("orders"), before, hidden=late)
     first, second = (

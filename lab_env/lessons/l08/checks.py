@@ -156,7 +156,7 @@ def _list_was_asked(lookup) -> bool:
 
 @check("08.4")
 def proves_that_a_filter_skips(lab, answer):
-    """Run the board's query and the learner's; compare rows, types and files."""
+    """Run the board's query and the learner's; compare their rows, their types and the files read."""
     fast, number = as_pair(answer, "A query and a number are expected")
     expect(
         hasattr(fast, "inputFiles"),
@@ -203,7 +203,7 @@ def _orders(lab, which: str, status: str, day: str, hour: int):
     """Orders O-1 to O-5 for which the condition on `id` holds.
 
     Args:
-        hour: of `order_ts`.
+        hour: hour of `order_ts`.
     """
     return lab.spark.sql(f"""
         SELECT 'O-' || id AS order_id, CAST(5 AS DECIMAL(12, 2)) AS amount, '{status}' AS status,

@@ -1,7 +1,7 @@
 """Shows which files a write searched for its rows, as counts and as a grid.
 
 A Parquet file is read from its end: one request for the last eight bytes, which hold the length of
-the footer, and one for the footer. Requests for other places are for rows.
+the footer, and one for the footer. Any other request reads rows.
 """
 
 import io
@@ -79,9 +79,8 @@ class Lookup:
 
     @property
     def figures(self) -> dict[str, int]:
-        """Counts of the files that the write opened, read beyond the footer, and rewritten.
-
-        Also of the metadata files that it read and wrote.
+        """Counts of the data files that the write opened, read beyond the footer, and rewrote, and
+        of the metadata files that it read and wrote.
         """
         count = self.files["found"].value_counts()
         opened = int((self.files["found"] != "none").sum())

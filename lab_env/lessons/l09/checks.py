@@ -173,7 +173,10 @@ def finds_stale_orders(lab, find_stale_orders):
 
 @check("09.4")
 def board_of_a_true_state(lab, show_board):
-    """Query both names of a table, read before a commit, in a session that sets a query type."""
+    """Let the function compute the board by each of a table's two names, after a new commit.
+
+    The session has already read both names, and sets the read-optimised query type.
+    """
     table = _two_commits(lab)
     path = scratch_copy(lab, table.before, "board")
     with _names(lab, path) as names:
@@ -298,7 +301,7 @@ def _logged(lab) -> str:
 
 
 def _write(lab, path: str, which: str, table: TwoCommits | None = None, **options: str) -> None:
-    """Upsert orders of 10.00, or as changed by the table's second commit; O-1002 costs 25.00."""
+    """Upsert orders that cost 10.00 (O-1002: 25.00); with a table, as its second commit changes them."""
     cheap, paid, erased = (table.amount, table.status, table.erased) if table else (0, 0, 0)
     rows = lab.spark.sql(f"""
         SELECT 'O-' || id AS order_id, IF(id = {paid}, 'paid', 'new') AS status,

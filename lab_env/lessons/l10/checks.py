@@ -131,7 +131,7 @@ def _pending(lab, path: str, write: Instant) -> str:
 def _moments(writes: tuple[Instant, ...]) -> list[str]:
     """Three moments: after the last completion, at a random earlier completion, and during a write.
 
-    The completion is not the last one: for that one, rows filtered by commit time would be right.
+    At the last completion itself a wrong answer, which filters rows by commit time, would be right.
     """
     write = secrets.choice(writes[1:])
     begin, end = to_seconds(write.requested), to_seconds(write.completed)
@@ -331,7 +331,7 @@ def _checkpoints(lab) -> int:
 def keeps_the_past(lab, clean):
     """Ask to keep two writes, then one, each time in a copy of a table with four writes.
 
-    With three of four there would be nothing to clean: the cleaner keeps the files of one commit
+    Three of four would leave nothing to clean, because the cleaner keeps the files of one commit
     more than it retains.
     """
     for asked in (2, 1):

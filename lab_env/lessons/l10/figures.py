@@ -45,7 +45,7 @@ def show_answers(answers: pd.DataFrame | Mapping[str, str]):
     """Return a styled table of answers, which may be whole sentences.
 
     Args:
-        answers: a table, or one answer by the question.
+        answers: a table, or a dictionary from question to answer.
     """
     frame = answers if isinstance(answers, pd.DataFrame) else pd.DataFrame({"answer": answers})
     left = [{"selector": "th, td", "props": "text-align: left; white-space: normal"}]
@@ -68,7 +68,9 @@ class Version:
 
 
 class AsOf:
-    """Two lanes, readers and AS OF, with each commit as two ticks and a cursor at one moment.
+    """A drawing of two lanes, readers and AS OF.
+
+    Two ticks mark the request and the completion of each commit, and a cursor marks one moment.
 
     Args:
         title: says which value is drawn.

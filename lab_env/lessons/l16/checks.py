@@ -1,6 +1,6 @@
 """Checks of lesson 16: the fields that an alarm names, and a table's rows after a write.
 
-The expected values come from the topic itself, read without Spark, and from the table before.
+The expected values come from the topic, read without Spark, and from the table before the write.
 """
 
 import json
@@ -171,7 +171,7 @@ def _by_order(rows: pa.Table) -> dict[str, dict]:
 
 @check("16.3")
 def two_app_versions(lab, keep_coupons):
-    """Update orders in two copies from both versions of the app, in one batch and in two."""
+    """Stream updates by both versions of the app into two copies, in one batch and in two."""
     for batches in (1, 2):
         path, checkpoint = scratch_copy(lab, lab.path("orders"), "versions"), lab.scratch("check")
         commits, before = lab.xray(path).completed_writes.keys(), rows_of(path)
@@ -298,7 +298,11 @@ def _streamed(lab, changes: Sequence[dict], per_batch: int) -> DataFrame:
 
 @check("16.4")
 def a_second_name(lab, offer_voucher):
-    """Offer the new name on copies with all commits and with fewer; read both by the old name."""
+    """Let the function offer the coupons as `voucher`, on a copy with all commits and on one with
+    fewer.
+
+    Both must still be readable by the old name, `coupon`.
+    """
     orders = lab.path("orders")
     for hidden in (), lab.xray(orders).instants[-2:]:
         path = lab.scratch("renamed")

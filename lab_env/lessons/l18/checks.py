@@ -65,7 +65,9 @@ def one_order(spark: Any, key: int, status: str) -> Any:
 
 @check("18.1")
 def one_lock_for_both(lab, lock_options):
-    """Write with one job's options while the colleague's write, with the other's, is frozen."""
+    """Write with one job's lock options while the colleague, who has the other job's, is frozen in
+    the middle of a write.
+    """
     if not callable(lock_options):
         raise Unreadable("A function of a job's name and a table's path is expected.")
     table = scratch_copy(lab, lab.path("orders"), "two_jobs")
@@ -192,7 +194,8 @@ def expect_no_conflict(
     batch: Sequence[int],
     files: Mapping[int, tuple[str, str]],
 ) -> None:
-    """Check that no file is written twice and corrections of free table partitions go through.
+    """Check that the function lets no correction through to a file that the stream writes, but all
+    corrections of free table partitions.
 
     Args:
         allowed: orders that the function lets through, for example `O-17`.
@@ -249,7 +252,7 @@ def nothing_of_the_dead(lab, clean_up):
     """Let the function clean up a copy of the table that the killed writer left.
 
     A second writer is active on the copy: its write is unfinished, and its heartbeat is renewed.
-    Then the function is called again, when there is no dead writer.
+    Then the function is called again, now without a dead writer.
     """
     if not callable(clean_up):
         raise Unreadable("A function that gets the path of a table is expected.")
@@ -344,7 +347,7 @@ def _is_pending(table, instant: str) -> bool:
 
 
 def add_a_living_write(lab, table: str) -> str:
-    """Copy a table's unfinished write, as if it had been requested a moment (1 ms) earlier.
+    """Copy a table's unfinished write to an instant that is 1 ms earlier.
 
     Args:
         table: its path; it must have exactly one unfinished write.

@@ -270,8 +270,8 @@ class Colleague:
     def _freeze(self, data: Rule, stack: contextlib.ExitStack, running: Running) -> str:
         """Freeze the JVM after it has written a data file; return the instant of the write.
 
-        The gate holds an answer of the store until the JVM is frozen, so it cannot have started its
-        commit.
+        The gate holds back the store's answer to that file until the JVM is frozen, so the JVM
+        cannot have started its commit.
         """
         try:
             jvm = self.jvm

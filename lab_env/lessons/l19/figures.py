@@ -101,7 +101,7 @@ def metric_lines(page: str, *words: str) -> list[str]:
 
 
 def show_numbers(numbers: pd.DataFrame):
-    """Return the exporter's numbers as a table, a column per pipeline, without empty rows.
+    """Return the exporter's metrics as a table, a column per pipeline, without empty rows.
 
     Args:
         numbers: result of `lab.pipeline_metrics()`, or some of its rows.
@@ -155,10 +155,10 @@ def draw_over_time(
 
 
 def books_of(sends: Iterable[Send]) -> list[tuple]:
-    """Return the accountants' totals of each day, computed from the tills' events alone.
+    """Return the accountants' totals of each day, computed from the events as sent, not from a table.
 
     Args:
-        sends: valid ones, in any order.
+        sends: valid sends, in any order.
 
     Returns:
         Per day of creation: day, number of orders that are not erased, their revenue, and the time

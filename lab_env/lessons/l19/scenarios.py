@@ -16,13 +16,13 @@ NEVER: Span = (SECONDS + 1, SECONDS + 1)
 
 
 def _calm(second: int) -> float:
-    """Age of the oldest unread message with batches every three seconds."""
+    """Age of the oldest unread message if a batch runs every three seconds."""
     return second % 3
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A sequence of events.
+    """Made-up metrics over 90 seconds, and whether the alert must fire.
 
     Args:
         name: what happens, in a few words.

@@ -62,7 +62,9 @@ def writes_to_three_sinks(lab, write):
 
 @check("20.2")
 def asks_and_compacts(lab, answer):
-    """Query and compact a copy of a table in which O-2 is new in the base file, paid in a log."""
+    """Let the function query and compact a copy of a table in which O-2 is `new` in the base file and
+    `paid` in a log.
+    """
     read, compact = answer
     path = scratch_copy(lab, _table_with_log(lab), "compact")
     for kind, right, why in (
@@ -230,7 +232,7 @@ def when_is_it_a_difference(lab, judge):
 
 
 def drawn_cases(rng: Random) -> list[tuple[tuple[int, ...], tuple[int, ...], str]]:
-    """Return rounds of small numbers, so that bounds often touch; some do not overlap."""
+    """Return random pairs of measurements with small numbers, so that their ranges often touch."""
     cases = []
     for _ in range(400):
         rounds, apart = rng.randint(2, 4), rng.choice((0, 2, 4))

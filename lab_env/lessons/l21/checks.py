@@ -140,7 +140,10 @@ def counts(tasks: pd.DataFrame) -> dict[str, int]:
 
 
 def made_up_lists() -> list[pd.DataFrame]:
-    """Return task lists as a dead executor leaves them; in each, every wrong count differs."""
+    """Return task lists as after the death of an executor, and one without repeated tasks.
+
+    In the former, every wrong count of `counts` differs from the right one.
+    """
     return [*(_made_up_list() for _ in range(3)), table_of([_try(7, task) for task in range(4)])]
 
 
@@ -189,7 +192,7 @@ class Load:
         a: seconds per batch.
         b: core-seconds per row.
         freshness: maximum age of an event when readers see it, seconds.
-        partitions: of the topic.
+        partitions: number of partitions of the topic.
     """
 
     rate: float
@@ -271,7 +274,9 @@ def _cores(answer) -> float:
 
 
 def _loads(rng: random.Random) -> list[Load]:
-    """Loads whose result is clearly not whole, and loads of powers of two, which are exact."""
+    """Loads whose exact number of cores is far from a whole number, and loads of powers of two, for
+    which floating point is exact.
+    """
     loads = []
     while len(loads) < 40:
         load = Load(

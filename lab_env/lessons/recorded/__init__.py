@@ -1,4 +1,4 @@
-"""Recorded full runs of the workbench: this lab's last run, or the one that comes with the course.
+"""Recorded full runs of `lab bench` and the tour: this lab's last run, or the course's own.
 
 The other modules of this package draw the charts that lessons show of these runs.
 """

@@ -27,10 +27,10 @@ class Result:
     Args:
         case: its number.
         fault: its class.
-        attempt: number of the group's pair of tables that was used.
-        where: planned target.
+        attempt: number of the pair of tables used; a group gets a new pair when one is lost.
+        where: planned target of the fault.
         outcome: one of `verdicts.OUTCOMES`, or `broken` if the campaign itself failed.
-        landed: actual target.
+        landed: actual target of the fault.
         recovery_seconds: from the fault's end until everything sent had been committed.
         seconds: duration of the whole case.
         restarts: number of times the writer was restarted.
@@ -110,8 +110,8 @@ class Recorded:
     """A recorded run of a campaign.
 
     Args:
-        seed: of its plan.
-        size: of its plan.
+        seed: the plan's seed.
+        size: the plan's size.
         began_at: seconds since 1970.
         results: by case number; only unexpected ones include evidence.
     """
@@ -128,7 +128,7 @@ class Recorded:
     def table(self) -> pd.DataFrame:
         """Return one row per class of faults: cases, as expected, outcomes, seconds to recover.
 
-        A dash means that nothing recovers by itself.
+        A dash in the seconds means that the pipeline does not recover by itself.
         """
         table = pd.DataFrame(
             [

@@ -174,12 +174,12 @@ def _kill_points() -> list[tuple[str, str, str]]:
 
 
 def _k(point: str, random: Random) -> int:
-    """Position of the request; random for classes with several requests per batch, else 1."""
+    """Position of the request in its class: random if a batch has several such requests, else 1."""
     return 1 + int(random.random() * 3) if point in MANY_PER_BATCH else 1
 
 
 def _one_of_each_first(faults: list[dict]) -> list[dict]:
-    """Put one case of each class first, and for kills one of each point."""
+    """Put one case of each class first; of kills, one for each class of requests."""
     first: dict[tuple[str, str], dict] = {}
     rest = []
     for fault in faults:

@@ -114,7 +114,7 @@ class Crossing:
     Args:
         rounds: `break_even` of each round.
         at: the median if the rounds agree on a number, else None.
-        text: the same in words.
+        text: the number, or the reason why there is none, in words.
     """
 
     rounds: tuple[float | None, ...]
