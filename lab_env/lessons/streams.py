@@ -1,4 +1,4 @@
-"""Helpers for checks of streaming functions: give them a stream, and stop the queries they start."""
+"""Helpers for checks of streaming functions: make a stream for them, and stop their queries."""
 
 import secrets
 from collections.abc import Generator

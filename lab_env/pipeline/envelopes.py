@@ -1,6 +1,6 @@
 """Parse and validate one Debezium change event strictly: return it, or raise `Malformed`.
 
-The contract is `REASONS`. The code is plain Python like `messages`, whose JSON parser it uses.
+The contract is `REASONS`. Like `messages`, whose JSON parser it uses, this is plain Python.
 """
 
 import re
@@ -159,7 +159,7 @@ class ChangeReader:
         `prefix.schema.table`; for other topic names it is `TABLE`.
 
     Raises:
-        ValueError: a form is not known.
+        ValueError: the form of a column is unknown.
     """
 
     def __init__(self, columns: Mapping[str, str], table: str = "") -> None:

@@ -23,9 +23,7 @@ CENT = Decimal("0.01")
 
 @check("00.1")
 def pays_an_order(lab, pay):
-    """Let the function pay one of four hidden orders in a copy of their table, then a second one in
-    a new copy.
-    """
+    """Let the function pay one of four hidden orders in a copy of their table, twice."""
     source = _four_orders(lab)
     was = {row.order_id: row for row in _orders_at(lab, source).collect()}
     for order in Random().sample(sorted(was), 2):
@@ -85,9 +83,7 @@ def _orders_at(lab, path: str) -> DataFrame:
 
 @check("00.2")
 def reads_the_past(lab, as_of):
-    """Let the function read the lesson's table as of two writes, before and at O-1's payment, and a
-    copy without the payment.
-    """
+    """Read the lesson's table as of the writes before and at O-1's payment, and an unpaid copy."""
     path, unpaid = lab.path("orders"), lab.scratch("unpaid")
     writes = sorted(lab.xray(path).completed_writes)
     expect(

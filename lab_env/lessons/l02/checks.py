@@ -80,9 +80,7 @@ def keeps_receipts(lab, send):
 
 
 def _expect_order_and_places(held: list[Message], given: list[str]) -> None:
-    """Check that each partition keeps the sending order, and that `PRODUCER`'s partitioner chose
-    the partitions.
-    """
+    """Check the order of events in each partition, and `PRODUCER`'s choice of the partition."""
     rest = {place: iter(given) for place in range(3)}
     late = sum(_spelt(message.value()) not in rest[message.partition()] for message in held)
     expect(

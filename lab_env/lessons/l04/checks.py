@@ -241,7 +241,7 @@ def _stream_source(lab) -> str:
 
 
 def _ended(query) -> bool:
-    """Wait until a query has read its two batches, and stop it; return True if it ended by itself."""
+    """Wait until a query has read its two batches, then stop it; True if it had ended by itself."""
     deadline = time.monotonic() + WAITS_S
     while not query.awaitTermination(0.5) and time.monotonic() < deadline:
         latest = query.lastProgress
@@ -270,9 +270,7 @@ KINDS = {"amount": "decimal(12,2)", "order_ts": "timestamp", "sent_at": "timesta
 
 @check("04.3")
 def repairs(lab, repair):
-    """Let the function write a repaired table to a new path; compare that table with the ledger and
-    with the messages as sent.
-    """
+    """Let the function repair into a new path; compare that table with the ledger and the topic."""
     path = lab.scratch("repaired")
     repair(path)
     expect_type(lab, path, "COPY_ON_WRITE")

@@ -62,9 +62,7 @@ def upserts(lab, upsert):
 
 
 def _is_quick(table: Snapshot) -> bool:
-    """True if a table was written with `QUICK`: small bloom filters, only `files` in the metadata
-    table.
-    """
+    """True if the options `QUICK` made small bloom filters and a metadata table of files only."""
     largest = max((file.size for file in table.files if file.kind == "base"), default=0)
     return largest < QUICK_BASE_BYTES and list(table.metadata_partitions.index) == ["files"]
 
@@ -85,9 +83,7 @@ def deletes_by_key(lab, erase):
 
 @check("05.3")
 def forgets(lab, forget):
-    """Let the function erase O-3, which was inserted and deleted, from a copy of a table; afterwards
-    no base file may contain it.
-    """
+    """Let the function erase O-3, a deleted order, from all base files of a copy of a table."""
     path = scratch_copy(lab, _without_o3(lab), "forget")
     name = "forget_" + path.rpartition("-")[2]
     lab.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")

@@ -226,9 +226,7 @@ def few_files(lab, answer):
 
 @check("07.4")
 def looks_again(lab, board_now):
-    """Run the function on a copy of the table that lacks its last write, then again after that write
-    and its cleaning.
-    """
+    """Run the function on a table without its last write, then again with it and cleaned."""
     source, path = lab.path("orders"), lab.scratch("board")
     newest = lab.xray(source)
     late = _since_the_last_write(newest)

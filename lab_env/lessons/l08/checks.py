@@ -156,7 +156,7 @@ def _list_was_asked(lookup) -> bool:
 
 @check("08.4")
 def proves_that_a_filter_skips(lab, answer):
-    """Run the board's query and the learner's; compare their rows, their types and the files read."""
+    """Run the board's query and the learner's; compare rows, column types and files read."""
     fast, number = as_pair(answer, "A query and a number are expected")
     expect(
         hasattr(fast, "inputFiles"),

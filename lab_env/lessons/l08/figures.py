@@ -79,8 +79,9 @@ class Lookup:
 
     @property
     def figures(self) -> dict[str, int]:
-        """Counts of the data files that the write opened, read beyond the footer, and rewrote, and
-        of the metadata files that it read and wrote.
+        """Counts of data files opened, read beyond the footer and rewritten by the write.
+
+        Also the counts of metadata files read and written.
         """
         count = self.files["found"].value_counts()
         opened = int((self.files["found"] != "none").sum())

@@ -301,7 +301,7 @@ def _logged(lab) -> str:
 
 
 def _write(lab, path: str, which: str, table: TwoCommits | None = None, **options: str) -> None:
-    """Upsert orders that cost 10.00 (O-1002: 25.00); with a table, as its second commit changes them."""
+    """Upsert orders of 10.00 each (O-1002: 25.00); `table` adds its second commit's changes."""
     cheap, paid, erased = (table.amount, table.status, table.erased) if table else (0, 0, 0)
     rows = lab.spark.sql(f"""
         SELECT 'O-' || id AS order_id, IF(id = {paid}, 'paid', 'new') AS status,

@@ -135,9 +135,7 @@ def _change(number: int, before: Image | None, after: Image | None) -> tuple:
 
 @check("12.3")
 def revenue_by_changes(lab, deltas):
-    """Let the function compute the revenue deltas of made-up changes; compare them with a full
-    recompute.
-    """
+    """Let the function compute the deltas of made-up changes; compare with a full recompute."""
     images = made_up_images(random.Random())
     rows = [_change(number, *pair) for number, pair in enumerate(images)]
     moved = deltas(lab.spark.createDataFrame(rows, CHANGES))

@@ -151,7 +151,7 @@ def _utc(seconds: int) -> datetime:
 
 @check("14.1")
 def revenue_per_minute(lab, answer):
-    """Run the answer on a batch of orders that arrived hours after they were made, and on a stream."""
+    """Run the answer on a stream, and on a batch of orders that arrived hours late."""
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as F
 
@@ -252,9 +252,7 @@ def _start_and_stop(lab, answer: Callable) -> None:
 
 @check("14.2")
 def final_soon_enough(lab, start_final):
-    """Run the query on a hidden stream: it must emit only final minutes, lose little revenue, and
-    not wait long.
-    """
+    """Run the query on a hidden stream; `judge_final` has the rules."""
     orders = phone_orders(secrets.randbelow(1_000_000))
     name = f"check_{secrets.token_hex(3)}"
     with spark_settings(lab.spark, QUICK | {EXTRA_BATCHES: "true"}):
@@ -550,9 +548,7 @@ def same_after_replay(lab, start_board):
 
 
 def two_batches(seed: int) -> list[Order]:
-    """Return twelve orders of five minutes, for two batches of six; both batches have orders of one
-    of the minutes.
-    """
+    """Return twelve orders for two batches of six; one minute has orders in both batches."""
     rng = Random(seed)
     minutes = (0, 0, 1, 1, 2, 2, 2, 2, 3, 3, 4, 4)
     return [

@@ -298,10 +298,9 @@ def _streamed(lab, changes: Sequence[dict], per_batch: int) -> DataFrame:
 
 @check("16.4")
 def a_second_name(lab, offer_voucher):
-    """Let the function offer the coupons as `voucher`, on a copy with all commits and on one with
-    fewer.
+    """Let the function add `voucher`, a second name of `coupon`, to two copies of the table.
 
-    Both must still be readable by the old name, `coupon`.
+    One copy lacks the last two commits. `coupon` must remain readable in both.
     """
     orders = lab.path("orders")
     for hidden in (), lab.xray(orders).instants[-2:]:

@@ -65,9 +65,7 @@ def one_order(spark: Any, key: int, status: str) -> Any:
 
 @check("18.1")
 def one_lock_for_both(lab, lock_options):
-    """Write with one job's lock options while the colleague, who has the other job's, is frozen in
-    the middle of a write.
-    """
+    """Write with one job's lock options while the colleague's write is frozen, with the other's."""
     if not callable(lock_options):
         raise Unreadable("A function of a job's name and a table's path is expected.")
     table = scratch_copy(lab, lab.path("orders"), "two_jobs")
@@ -194,8 +192,9 @@ def expect_no_conflict(
     batch: Sequence[int],
     files: Mapping[int, tuple[str, str]],
 ) -> None:
-    """Check that the function lets no correction through to a file that the stream writes, but all
-    corrections of free table partitions.
+    """Check that allowed corrections avoid the stream's files, and that none waits needlessly.
+
+    A correction waits needlessly if the stream writes nothing to its table partition.
 
     Args:
         allowed: orders that the function lets through, for example `O-17`.

@@ -155,7 +155,7 @@ def draw_over_time(
 
 
 def books_of(sends: Iterable[Send]) -> list[tuple]:
-    """Return the accountants' totals of each day, computed from the events as sent, not from a table.
+    """Compute the accountants' totals of each day from the events as sent, not from a table.
 
     Args:
         sends: valid sends, in any order.

@@ -62,9 +62,7 @@ def writes_to_three_sinks(lab, write):
 
 @check("20.2")
 def asks_and_compacts(lab, answer):
-    """Let the function query and compact a copy of a table in which O-2 is `new` in the base file and
-    `paid` in a log.
-    """
+    """Let the function query and compact a table in which a log changes O-2 from new to paid."""
     read, compact = answer
     path = scratch_copy(lab, _table_with_log(lab), "compact")
     for kind, right, why in (

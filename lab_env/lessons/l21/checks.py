@@ -274,8 +274,9 @@ def _cores(answer) -> float:
 
 
 def _loads(rng: random.Random) -> list[Load]:
-    """Loads whose exact number of cores is far from a whole number, and loads of powers of two, for
-    which floating point is exact.
+    """Loads for which floating point cannot change the answer.
+
+    Their exact number of cores is far from a whole number, or they consist of powers of two.
     """
     loads = []
     while len(loads) < 40:

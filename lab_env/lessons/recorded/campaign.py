@@ -27,7 +27,7 @@ class Result:
     Args:
         case: its number.
         fault: its class.
-        attempt: number of the pair of tables used; a group gets a new pair when one is lost.
+        attempt: number of the group's run, from 1; each gets new tables.
         where: planned target of the fault.
         outcome: one of `verdicts.OUTCOMES`, or `broken` if the campaign itself failed.
         landed: actual target of the fault.
@@ -128,7 +128,7 @@ class Recorded:
     def table(self) -> pd.DataFrame:
         """Return one row per class of faults: cases, as expected, outcomes, seconds to recover.
 
-        A dash in the seconds means that the pipeline does not recover by itself.
+        A dash means that no case of the class has recovered by itself.
         """
         table = pd.DataFrame(
             [
