@@ -148,7 +148,7 @@ class TopicWatch(threading.Thread):
         self.says = "" if in_step or not limit else _all_at_once(topic.name, limit)
 
     def run(self) -> None:
-        """Check the topic every few seconds until a failure, kept in `error`, must end the queries."""
+        """Check the topic every few seconds; `error` gets the failure that must end the queries."""
         while not self._stopped.is_set():
             try:
                 self._look()

@@ -1,4 +1,4 @@
-"""The lab in a cloud workspace: its pages have other host names, and its links lead there.
+"""The lab in a cloud workspace: its pages have other host names, and its links use these.
 
 Needs Chromium on PATH. The workspace is a proxy on this machine, not a real one.
 """

@@ -39,7 +39,7 @@ class Changed(NamedTuple):
 
 
 class Wrong(Exception):
-    """Raised for a value that does not fit its column; its text is the reason."""
+    """Error for a value that does not fit its column; its text is the reason."""
 
 
 def judge(

@@ -43,7 +43,7 @@ class Finding:
 
     Args:
         subject: examined item, for example `java`.
-        verdict: ok, warn (it works, but deserves a look) or fail.
+        verdict: ok, warn (it works, but should be checked) or fail.
         fact: what was found.
         fix: what to do about it; empty if nothing is needed.
     """
@@ -60,7 +60,7 @@ class Service(ABC):
     Attributes:
         name: its name in `lab` commands.
         title: its name in messages.
-        variables: settings that name an external server instead.
+        variables: settings that replace it by an external server.
         needs: names of the services that are started with it.
         contents: data that users lose when its folder is removed, for example `topics`.
         has_login: True if clients must present a key or a password.
@@ -132,7 +132,7 @@ class Service(ABC):
             namespace: namespace of the lesson, for example `lesson-05`.
 
         Returns:
-            Number of removed things by kind (a plural noun), for example `{"topics": 2}`.
+            Number of removed objects by kind (a plural noun), for example `{"topics": 2}`.
         """
         return {}
 
@@ -169,7 +169,7 @@ class Service(ABC):
         return folder(self.name)
 
     def port(self, name: str) -> int:
-        """Number that one of `preferred_ports()` had at the last start."""
+        """Port number chosen at the last start for a name of `preferred_ports()`."""
         ports = read_state().get(self.name, {}).get("ports", {})
         return ports.get(name, self.preferred_ports()[name])
 
@@ -185,9 +185,7 @@ class Service(ABC):
         return bool(status and status.state == "RUNNING")
 
     def wait_while_starting(self) -> None:
-        """Wait for an answer from a server that has just been started, but not from one that
-        hangs.
-        """
+        """Wait until a starting server answers, or until its `start_seconds` are over."""
         while (status := supervisor.status_of(self.name)) and status.alive:
             if status.uptime > self.start_seconds:
                 return
@@ -209,7 +207,10 @@ class Service(ABC):
             supervisor.remove(program)
 
     def failed(self) -> bool:
-        """True if a program is missing, stopped or keeps ending; one killed once will restart."""
+        """True if a program is missing, is stopped or keeps ending.
+
+        A program that was killed once has not failed, because it restarts.
+        """
         return self._failed_program() is not None
 
     def restarts(self) -> int:
@@ -218,8 +219,10 @@ class Service(ABC):
         return status.restarts if status else 0
 
     def failure(self, why: str) -> LabError:
-        """Build the error for a service that does not become ready, with its last probe's
-        reason.
+        """Build the error for a service that does not become ready.
+
+        Args:
+            why: reason of the last failed probe.
         """
         if self.external:
             return LabError(

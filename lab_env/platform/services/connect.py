@@ -115,8 +115,9 @@ class Connect(Service):
     def clear(self, namespace: str) -> dict[str, int]:
         """Delete the lesson's connectors, for example `lesson-15.orders`, and their offsets.
 
-        While PostgreSQL runs, offsets of a connector that a restart has forgotten are deleted, too:
-        this needs a connector with that name, and none can be created without its database.
+        If PostgreSQL is running, also delete the offsets of connectors that a restart has
+        forgotten. Kafka Connect deletes offsets only of an existing connector, and a connector
+        cannot be created while its database is down.
         """
         prefix = f"{namespace}."
         known = {name for name in self._call("GET", "/connectors") if name.startswith(prefix)}

@@ -1,6 +1,6 @@
 """Exporter: measures the pipelines from outside, in its own process.
 
-The metrics of a writer end when it is killed. The exporter keeps running and reports how far behind
+A writer's own metrics stop when it is killed. The exporter keeps running and reports how far behind
 the pipeline is.
 """
 
@@ -26,7 +26,7 @@ class Exporter(Service):
         return {"metrics": settings().exporter_port}
 
     def program(self, ports: dict[str, int]) -> Program:
-        """Describe its process, which discovers the pipelines to watch by itself."""
+        """Describe its process, which finds the pipelines to watch by itself."""
         return Program(
             name=self.name,
             argv=[

@@ -236,7 +236,7 @@ class Prometheus(Service):
             raise
 
     def _kept(self, series: list[str]) -> bool:
-        """True if any of these series has a value from the last minutes."""
+        """True if any of these series has a value from the last five minutes."""
         from lab_env.platform.metrics_client import query  # pandas: not for each start of the lab
 
         recent = " or ".join(f"last_over_time({selector}[5m])" for selector in series)

@@ -257,7 +257,7 @@ class Ledger:
     def settle(self, address: str, topic: str) -> Settlement:
         """Read the topic once, decide each unknown send where possible, and record the decisions.
 
-        Call it when no load runs: a send in flight looks missing.
+        Call it when no load runs, because a send in flight would look missing.
 
         Args:
             address: the broker's address: Kafka's `host:port`, or Kinesis's URL.

@@ -25,13 +25,13 @@ class Reconciliation:
         expected: number of rows that it should have.
         missing: keys that it lacks.
         duplicate: surplus rows of expected keys.
-        stale: keys with another version than the winning one.
-        altered: keys in the winning version but with another event time.
+        stale: keys whose row is not the winning version.
+        altered: keys whose row is the winning version, but with another event time.
         ghost: keys that were erased but are in the table.
         unexpected: keys that were never acknowledged.
-        short: copies of resent events that a log lacks.
+        short: copies of resent events that a sink of one row per message lacks.
         wrong_reason: dead letters with a wrong reason.
-        resends: acknowledged resends, which a log has as additional rows.
+        resends: acknowledged resends, additional rows in a sink of one row per message.
         unknown: sends without a known outcome; the comparison leaves out their keys.
         examples: category to up to five of its keys.
     """
