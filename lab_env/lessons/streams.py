@@ -75,7 +75,7 @@ def own_streams_stopped(spark, seconds: float, may_leave: bool = False) -> Gener
 
     Args:
         seconds: how long the body may wait for its streams to end.
-        may_leave: whether streams may still run after the body.
+        may_leave: True if streams may still run after the body.
     """
     others = {query.id for query in spark.streams.active}
     stopped = Stopped()

@@ -24,7 +24,7 @@ class Batch:
         number: counted from 0.
         start: topic partition to the first offset it reads.
         end: topic partition to the offset after the last one it reads.
-        committed: whether the query has recorded that the batch is done.
+        committed: True if the query has recorded that the batch is done.
     """
 
     number: int

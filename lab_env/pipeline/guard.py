@@ -164,7 +164,7 @@ def claim_table(
 
     Args:
         table: the Hudi table that the stream writes, `s3a://...`.
-        path: its `checkpointLocation`.
+        path: the stream's `checkpointLocation`.
         cores: number of cores of all executors. A new table gets one bucket per core, at least two;
             an existing one keeps its number.
         replay: if the checkpoint does not belong to the table, let the stream write everything it

@@ -257,6 +257,6 @@ class Writer:
 
 
 def _require(zookeeper: str) -> None:
-    """Check that ZooKeeper answers; the writer's first batch would wait minutes for the lock."""
+    """Check that ZooKeeper answers, because a first batch would wait minutes for the lock."""
     if not any(accepts(server, 3) for server in zookeeper.split(",")):
         raise LabError(f"ZooKeeper at {zookeeper} does not answer.", "run: lab up zookeeper")

@@ -69,7 +69,7 @@ class Position:
     """Landed position of a stream.
 
     Args:
-        stream: its name.
+        stream: name of the stream.
         made_at: its creation time, which distinguishes it from a later stream of the same name.
         files: number of landed files.
         shards: landed position of each shard, by shard id.

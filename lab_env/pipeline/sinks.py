@@ -57,9 +57,7 @@ def parquet_writer(rows: Rows) -> SinkWriter:
 
 
 def hudi_writer(rows: Rows, table_options: dict[str, str]) -> SinkWriter:
-    """Make a writer that upserts the rows that `rows` selects from the parsed stream into a Hudi
-    table.
-    """
+    """Make a writer that upserts the rows that `rows` selects into a Hudi table."""
 
     def writer(parsed: DataFrame, path: str) -> DataStreamWriter:
         return (

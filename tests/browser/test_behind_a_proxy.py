@@ -82,7 +82,7 @@ def page(browser, notebook):
 def link(page, row: str):
     """Return the link in a row of the lab's table.
 
-    The row's name must match exactly: other rows have more words, as "Spark cluster".
+    The row's name must match exactly, because others contain it, such as "Spark cluster".
     """
     name = page.get_by_role("cell", name=row, exact=True)
     return page.locator(".jp-OutputArea-output tr").filter(has=name).get_by_role("link").first
@@ -121,7 +121,7 @@ def test_the_minio_console_lists_the_buckets(page, services):
 def test_the_minio_console_lists_objects_where_host_and_origin_agree(
     browser, services, tmp_path, rewritten
 ):
-    """Its websocket refuses an Origin that does not match its Host."""
+    """The console's websocket refuses an Origin that does not match its Host."""
     objects, key = store.client(services), "seen-in-the-console.json"
     objects.put_object(Bucket=services.bucket, Key=key, Body=b"{}")
     port = SERVICES["minio"].port("console")

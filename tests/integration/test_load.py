@@ -58,7 +58,7 @@ def settle(place):
 
 
 def settle_all(place) -> int:
-    """Settle until no send is pending; return the number of unknown sends that this decided."""
+    """Settle until no send is pending; return the number of sends whose outcome was unknown."""
     decided = []
 
     def all_of_them() -> bool:

@@ -1,4 +1,4 @@
-"""The verdict on a message by the contract in `lab_env/shop/events.py`, in plain Python.
+"""Judges messages by the contract in `lab_env/shop/events.py`, in plain Python.
 
 It is written from the contract and not from the pipeline's parser, so that the two can be compared.
 It is slow, but each step can be checked against one sentence of the contract.

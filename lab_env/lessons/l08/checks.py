@@ -22,7 +22,7 @@ FEW_FILES = 10  # the list's file groups by default; `LISTS` asks for one
 
 @check("08.1")
 def upserts_by_index(lab, upsert):
-    """Move O-4 to another day with BLOOM, which searches one day, and O-3 with GLOBAL_BLOOM."""
+    """Let the function move O-4 by BLOOM, which searches one day only, and O-3 by GLOBAL_BLOOM."""
     path = lab.scratch("upsert")
     first = _orders(lab, "id < 5", "new", f"IF(id IN (1, 3), '{OLD}', '{NEW}')", 10)
     paid = _orders(lab, "id = 4", "paid", f"'{OLD}'", 11)
@@ -60,7 +60,7 @@ def upserts_by_index(lab, upsert):
 
 @check("08.2")
 def writes_listed(lab, write_listed):
-    """Write four orders, then delete one with a row that names another day."""
+    """Let the function write four orders, then delete one by a row that names another day."""
     path = lab.scratch("listed")
     first = _orders(lab, "id < 5", "new", f"IF(id IN (1, 3), '{OLD}', '{NEW}')", 10)
     write_listed(first, path, "bulk_insert")
@@ -96,7 +96,7 @@ def writes_listed(lab, write_listed):
 
 @check("08.3")
 def moves_orders(lab, move):
-    """Move two orders in a copy of the lesson's table, and check which files are opened."""
+    """Let the function move two orders in a copy of a table; check which files it opens."""
     source = lab.path("orders_indexed")
     path = scratch_copy(lab, source, "moved")
     # none of those that the lesson moves

@@ -127,7 +127,7 @@ def key_ranges(lab: Lab, path: str) -> pd.DataFrame:
 
     Args:
         lab: the lab whose store has the table.
-        path: of a table whose keys end in a number, as in `O-0017`.
+        path: path of a table whose keys end in a number, as in `O-0017`.
 
     Returns:
         One row per file, sorted by the lowest key: low and high (the numbers of the lowest and the

@@ -66,7 +66,7 @@ class TwoCommits:
 
 @check("09.1")
 def opens_by_query_type(lab, read_orders):
-    """Open a table before its second commit, and with each query type after it."""
+    """Let the function open a table before its second commit, and with each query type after it."""
     table, path = _two_commits(lab), scratch_copy(lab, _two_commits(lab).before, "opened")
     with _session_left_alone(lab):
         expect_rows(_table(read_orders(path, "snapshot")), _read(lab, path))
@@ -93,7 +93,7 @@ def opens_by_query_type(lab, read_orders):
 
 @check("09.2")
 def newest_rows_by_name(lab, newest_rows):
-    """Query by a name that the session has already read, before and after another job's commit."""
+    """Let the function query a name that the session has read, around another job's commit."""
     table = _two_commits(lab)
     path = scratch_copy(lab, table.before, "named")
     with _names(lab, path) as (name, _):

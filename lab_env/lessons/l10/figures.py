@@ -105,7 +105,7 @@ class AsOf:
         return places
 
     def place(self, moment: str) -> float:
-        """Return the position of a moment on the axis: between its ticks, away from both."""
+        """Return the position of a moment on the axis; between two ticks, keep away from both."""
         places = self._places()
         if moment in places:
             return places[moment]

@@ -29,7 +29,7 @@ TOTALS = "customer_id STRING, cents BIGINT, upto STRING"
 
 @check("12.1")
 def reads_the_feed(lab, feed):
-    """Read the changes after the first commit of both tables, and after the last commit of one."""
+    """Let the function read changes after the first commit of two tables, and after the last."""
     counts = []
     for table, place in (("orders_cow", 0), ("orders_mor", 0), ("orders_cow", -1)):
         path, commits = lab.path(table), _commits(lab, 2, table)
@@ -264,7 +264,7 @@ def _wrong_by(cents: int) -> str:
 
 @check("12.4")
 def totals_with_their_bookmark(lab, write_totals):
-    """Change the totals of two known customers and of a new one, in two copies."""
+    """Let the function change the totals of two known customers and a new one, in two copies."""
     for _ in range(2):
         path = scratch_copy(lab, _other_totals(lab), "totals")
         before = {row.customer_id: row for row in _totals(lab, path).collect()}

@@ -391,7 +391,7 @@ def judge_state(
 
     Args:
         rows: rows in state after each batch.
-        removed: whether any rows were removed from the state.
+        removed: True if any rows were removed from the state.
         keys: number of different pairs of customer and minute in the stream.
         watermark: the watermark of the last batch; None without one.
         newest: newest `order_ts` before the last batch, which determines the watermark; `sent_at`

@@ -32,7 +32,7 @@ class Arrival:
     Args:
         at: event time.
         watermark: the batch's watermark; `NEVER` before there was one.
-        late: whether its window had ended by then.
+        late: True if its window had ended by then.
     """
 
     at: datetime

@@ -33,7 +33,7 @@ QUERY_TIMEOUT_S = 60
 
 @check("16.1")
 def names_unknown_fields(lab, unknown_fields):
-    """Ask about twenty events, two malformed ones, and a nested field."""
+    """Call the function for twenty events, which have a nested field, and some malformed ones."""
     chosen = random.Random()
     carried = dict(zip(chosen.sample(NAMES, 3), (1, 7, 12), strict=True))
     texts = list(MALFORMED)
@@ -71,7 +71,7 @@ def _counted(counts: dict[str, int]) -> str:
 
 @check("16.2")
 def fills_in_coupons(lab, backfill):
-    """Backfill two copies of the table, each with a copy of the stream's checkpoint."""
+    """Let the function backfill two copies of the table, each with a copy of the checkpoint."""
     messages = read_topic(lab.endpoints.kafka_bootstrap, lab.topic("orders"))
     events = [json.loads(message.value() or b"") for message in messages]
     sent = {(event["order_id"], event.get("coupon")) for event in events}

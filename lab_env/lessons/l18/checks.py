@@ -371,7 +371,7 @@ def add_a_living_write(lab, table: str) -> str:
 
 @contextlib.contextmanager
 def _heartbeat(lab, table: str, instant: str) -> Generator[None]:
-    """Renew the heartbeat of a write while the body runs; the first is written before."""
+    """Renew the heartbeat of a write while the body runs; the first one is written before."""
     key = store.key_of(f"{table}/.hoodie/.heartbeat/{instant}")
     s3, bucket, over = store.client(lab.endpoints), lab.endpoints.bucket, threading.Event()
 

@@ -1,4 +1,4 @@
-"""Draws metrics over time and the shop's board with its alert lamp; waits; computes the books."""
+"""Draws metrics over time and the shop's board with its alert lamp; computes the books."""
 
 import json
 import os
@@ -72,7 +72,7 @@ def scrape_config(pages: Mapping[str, str], namespace: str) -> str:
     """Return the part of `prometheus.yml` that lists the pages to scrape, once a second.
 
     Args:
-        pages: by job, the address of its metrics page.
+        pages: address of the metrics page, by job.
         namespace: added as a label, by which a reset of the lesson finds the metrics.
 
     Returns:
@@ -121,8 +121,8 @@ def draw_over_time(
     """Draw numbers over time as steps; the seconds in which Spark was frozen are shaded.
 
     Args:
-        panels: by title, the lines of a panel: results of `query_range` (`time`, `value`) by name.
-            A gap means that Prometheus got no sample.
+        panels: for each panel's title, its lines: results of `query_range` (`time`, `value`) by
+            name. A gap means that Prometheus got no sample.
         frozen: begin and end of each freeze, seconds since 1970.
     """
     height = 1.2 + 1.3 * len(panels)
@@ -188,7 +188,7 @@ def draw_board(board: pd.DataFrame, oldest_unread: float, firing: bool) -> str:
     Args:
         board: `status` and `revenue`.
         oldest_unread: seconds that the oldest unread message has waited.
-        firing: whether the alert fires.
+        firing: True if the alert fires.
 
     Returns:
         HTML: a bar per status, and a lamp that is green or red.

@@ -26,7 +26,7 @@ class Scenario:
 
     Args:
         name: what happens, in a few words.
-        rings: whether the alert must fire.
+        rings: True if the alert must fire.
         unread: age of the oldest unread message by second of the scenario.
         behind: number of unread messages by second.
         last_commit: seconds since the newest commit, by second.
@@ -211,7 +211,7 @@ class Expectation:
         scenario: the scenario.
         begin: first second of the period.
         end: last second.
-        fired: whether the alert is expected to fire.
+        fired: True if the alert is expected to fire.
     """
 
     scenario: Scenario

@@ -181,7 +181,7 @@ class Evidence:
         checkpoint_batch: newest batch that the checkpoint has committed; None without one.
         savepoints: number of the table's savepoints.
         pending: number of instants that are not complete.
-        merge_on_read: whether the table may have logs.
+        merge_on_read: True if the table may have logs.
     """
 
     name: str

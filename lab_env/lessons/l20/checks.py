@@ -18,7 +18,7 @@ DEFAULT_TRIGGER = 5  # deltacommits from which Hudi plans a compaction by itself
 
 @check("20.1")
 def writes_to_three_sinks(lab, write):
-    """Write three orders, then one of them again, to files and to a table of each type."""
+    """Let the function write three orders, then one of them again, to each of the three sinks."""
     files = lab.scratch("json")
     new, paid = _orders(lab, FIRST, "new", 0), _orders(lab, SECOND, "paid", 1)
     for batch in (new, paid):
@@ -100,7 +100,7 @@ def asks_and_compacts(lab, answer):
 
 @check("20.3")
 def computes_the_break_even(lab, break_even):
-    """Ask for the break-even of made-up runs, some of which have none."""
+    """Call the function for made-up runs, some of which have no break-even."""
     runs = made_up_runs(Random())
     frame = lab.spark.createDataFrame(as_recorded(runs), RECORDED)
     rows = as_rows(break_even(frame), ["index", "factor", "commits"])

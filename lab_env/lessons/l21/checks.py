@@ -102,7 +102,7 @@ def read_table(path: str) -> pd.DataFrame:
 
 @check("21.2")
 def what_ran_twice(lab, done_twice):
-    """Ask about made-up task lists, one of them without repeated tasks."""
+    """Call the function for made-up task lists, one of them without repeated tasks."""
     for tasks in made_up_lists():
         said = done_twice(tasks.copy())
         expect(said is not None, "Your function returns nothing.")
@@ -229,7 +229,7 @@ SHOWN_FIRST = (
 
 @check("21.3")
 def cores_for_a_load(lab, cores_for):
-    """Ask for the smallest number of cores that keeps up, for fixed and random loads."""
+    """Call the function for fixed and random loads; it returns the fewest cores that keep up."""
     for load in [*SHOWN_FIRST, *_loads(random.Random())]:
         said = _cores(cores_for(*astuple(load)))
         here = (
@@ -301,7 +301,7 @@ def _loads(rng: random.Random) -> list[Load]:
 
 @check("21.4")
 def the_bill(lab, bill):
-    """Ask for the cost of fixed and random applications."""
+    """Call the function for the cost of fixed and random applications."""
     draw = random.Random()
     drawn = (
         (draw.randint(1, 30), draw.randint(1, 7), 10.0 * draw.randint(1, 90)) for _ in "x" * 12

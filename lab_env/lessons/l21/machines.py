@@ -104,7 +104,7 @@ def stop_worker(spark, number: int) -> None:
     """Stop a worker and its executor, and wait until Spark notices.
 
     Args:
-        number: of the worker, 1 or 2.
+        number: number of the worker, 1 or 2.
     """
     services.Cluster().stop_worker(number)
     wait_for_executors(spark, 1)
@@ -114,7 +114,7 @@ def start_worker(number: int) -> None:
     """Start a worker again; some seconds later it has an executor for the session.
 
     Args:
-        number: of the worker, 1 or 2.
+        number: number of the worker, 1 or 2.
     """
     services.Cluster().start_worker(number)
 

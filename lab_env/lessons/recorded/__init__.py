@@ -20,7 +20,7 @@ def keep(part: str, found: dict) -> None:
 
     Args:
         part: `tour`, `backlog`, `sinks`, `growth`, `tuning` or `formats`.
-        found: its report, as plain data.
+        found: the run's report, as plain data for JSON.
     """
     _own(part).write_bytes(gzip.compress(json.dumps(found).encode(), mtime=0))
 

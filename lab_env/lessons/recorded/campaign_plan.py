@@ -85,7 +85,7 @@ def make_plan(seed: int, size: str) -> tuple[Case, ...]:
 
 
 def find_case(plan: Iterable[Case], wanted: str) -> Case:
-    """Find a case by number, or the campaign's own test.
+    """Find a case by number, or the planted loss, which tests the campaign itself.
 
     Args:
         wanted: for example `042`, or `planted`.
@@ -103,7 +103,7 @@ def find_case(plan: Iterable[Case], wanted: str) -> Case:
 
 
 def _small() -> list[dict]:
-    """Four kills at chosen points, three short outages, two damages, a lost checkpoint."""
+    """Four kills at chosen points, three short outages, two cases of damage, a lost checkpoint."""
     return [
         _kill("data", "after", "mor"),
         {"fault": "store_stopped", "seconds": 3},

@@ -21,7 +21,7 @@ class Measure:
             events in a commit.
         title: its title elsewhere; by default the same as `column`.
         divisor: converts the metric's unit to the title's.
-        claimed: whether the page names the format that is ahead.
+        claimed: True if the page names the format that is ahead.
     """
 
     metric: str

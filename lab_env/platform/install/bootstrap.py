@@ -1,8 +1,8 @@
 """Make `.venv` from requirements.lock on a machine that has only Python; `make setup` starts here.
 
-The `lab` in `.venv` does the rest: `setup`, or `jupyter` if that is the argument. Standard library
-only. An interrupted step is repeated, so a killed run can be started again; once complete, a stamp
-file tells later runs that there is nothing to do.
+The `lab` in `.venv` does the rest: `setup`, or `jupyter` if that is the argument. This module uses
+only the standard library. An interrupted step is repeated, so a killed run can be started again;
+once complete, a stamp file tells later runs that there is nothing to do.
 """
 
 import contextlib

@@ -43,7 +43,7 @@ CHECKSUM_ERRORS = (
 
 
 def built_program(name: str, program: str = "") -> Path:
-    """Path of a program once it is built; a changed recipe changes the path.
+    """Path of a program once it is built; contains a hash of versions, flags and checksums.
 
     Args:
         name: entry of `go` in versions.toml.

@@ -128,7 +128,7 @@ def open_browser(address: str) -> None:
 
 
 def has_display() -> bool:
-    """True if a browser can be opened: on macOS always, on Linux with a display or Windows."""
+    """True if a browser can be opened: on macOS always, on Linux with a display or in WSL."""
     return sys.platform == "darwin" or bool(
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or windows_browser()
     )

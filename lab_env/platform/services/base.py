@@ -137,11 +137,11 @@ class Service(ABC):
         return {}
 
     def missing_resources(self) -> str:
-        """Reason why this machine cannot fetch or run it; empty if it can."""
+        """Reason why this machine cannot fetch or run the server; empty if it can."""
         return ""
 
     def warning(self) -> str:
-        """Warning for `lab up` while it runs; empty if there is none."""
+        """Warning that `lab up` prints while this server runs; empty if there is none."""
         return ""
 
     def diagnose(self) -> Iterable[Finding]:
@@ -153,7 +153,7 @@ class Service(ABC):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """Names of its programs; the first is the server that clients reach."""
+        """Names of the server's programs; clients reach the first."""
         return (self.name,)
 
     # What all servers share -----------------------------------------------------------------------
@@ -180,7 +180,7 @@ class Service(ABC):
         return f"LAB_{self.name}{part}_PORT".upper()
 
     def running(self) -> bool:
-        """True if its process is running in this lab."""
+        """True if the server's process is running in this lab."""
         status = supervisor.status_of(self.name)
         return bool(status and status.state == "RUNNING")
 
@@ -202,7 +202,7 @@ class Service(ABC):
             supervisor.start(self.program(choose_ports(self.name, self.preferred_ports())))
 
     def remove(self) -> None:
-        """Stop all its programs and forget them."""
+        """Stop all programs of the server and forget them."""
         for program in reversed(self.programs):
             supervisor.remove(program)
 
@@ -237,7 +237,7 @@ class Service(ABC):
         )
 
     def _failed_program(self) -> str | None:
-        """First of its programs that has failed or is missing; None without one."""
+        """First program of the server that has failed or is missing; None without one."""
         known = {program.name: program.state for program in supervisor.status()}
         given_up = (None, "FATAL", "STOPPED", "BACKOFF")
         return next((name for name in self.programs if known.get(name) in given_up), None)

@@ -99,7 +99,7 @@ class Connect(Service):
         )
 
     def check(self) -> None:
-        """List its plugins; Debezium's connector must be one of them."""
+        """List the plugins; Debezium's connector must be one of them."""
         try:
             with open_local(f"{self.address()}/connector-plugins") as answer:
                 plugins = {plugin["class"] for plugin in json.load(answer)}
@@ -109,7 +109,7 @@ class Connect(Service):
             raise NotReady(f"{CONNECTOR} is not among its plugins")
 
     def address(self) -> str:
-        """URL of its REST interface."""
+        """URL of the REST interface."""
         return f"http://{settings().client_host}:{self.port('rest')}"
 
     def clear(self, namespace: str) -> dict[str, int]:
@@ -131,7 +131,7 @@ class Connect(Service):
         return {"connectors": len(known)}
 
     def diagnose(self) -> Iterator[Finding]:
-        """Report whether it has been fetched, and where it is."""
+        """Report the folder of Kafka Connect, or that it has not been fetched."""
         fetched = archive_folder(self.name)
         missing = f"not fetched; lab up {self.name} fetches it once ({MEGABYTES} MB)"
         yield Finding(self.name, "ok", str(fetched or missing))
@@ -144,7 +144,7 @@ class Connect(Service):
         self._call("DELETE", path)
 
     def _call(self, method: str, path: str, body: dict | None = None):
-        """Call the REST interface; while it changes a state it answers 400 or 409."""
+        """Call the REST interface; retry while it is changing a state and answers 400 or 409."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:

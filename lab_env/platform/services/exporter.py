@@ -22,7 +22,7 @@ class Exporter(Service):
     needs = ("minio", "kafka")
 
     def preferred_ports(self) -> dict[str, int]:
-        """Port of its metrics page."""
+        """Port of the metrics page."""
         return {"metrics": settings().exporter_port}
 
     def program(self, ports: dict[str, int]) -> Program:
@@ -40,7 +40,7 @@ class Exporter(Service):
         )
 
     def check(self) -> None:
-        """Check that its web server answers, even if nothing that it watches does."""
+        """Check that the exporter's web server answers, even if no pipeline does."""
         try:
             with open_local(f"{self.address()}/-/healthy") as answer:
                 content = answer.read()

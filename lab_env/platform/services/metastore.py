@@ -61,7 +61,7 @@ class Metastore(Service):
         return {"thrift": settings().metastore_port}
 
     def external_address(self) -> str:
-        """LAB_METASTORE_URI, or Glue in the store's region."""
+        """Value of LAB_METASTORE_URI, or the URI of Glue in the store's region."""
         if settings().catalog == "glue":
             return f"{glue.SCHEME}{settings().s3_region}"
         return settings().metastore_uri

@@ -91,7 +91,7 @@ class ZooKeeper(Service):
         return self.external_address() or own
 
     def endpoints(self) -> dict[str, str]:
-        """Its address, even if it is not running."""
+        """Address of ZooKeeper, even if it is not running."""
         return {"zookeeper": self.address()}
 
     def clear(self, namespace: str) -> dict[str, int]:

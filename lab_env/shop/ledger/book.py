@@ -255,7 +255,7 @@ class Ledger:
         )
 
     def settle(self, address: str, topic: str) -> Settlement:
-        """Read the topic once, decide each unknown send where possible, and record the decisions.
+        """Read the topic once, and record the outcome of each unknown send where that shows it.
 
         Call it when no load runs, because a send in flight would look missing.
 
@@ -271,7 +271,7 @@ class Ledger:
         return self.decide(arrivals, asked_at)
 
     def decide(self, arrivals: Iterable[Arrival], asked_at: int) -> Settlement:
-        """Decide unknown sends from all messages of the topic; see `settle`.
+        """Determine the outcome of unknown sends from all messages of the topic; see `settle`.
 
         Args:
             asked_at: time when reading the topic began, microseconds since 1970 UTC.

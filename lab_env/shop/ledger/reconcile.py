@@ -33,7 +33,7 @@ class Reconciliation:
         wrong_reason: dead letters with a wrong reason.
         resends: acknowledged resends, additional rows in a sink of one row per message.
         unknown: sends without a known outcome; the comparison leaves out their keys.
-        examples: category to up to five of its keys.
+        examples: up to five keys of each category.
     """
 
     sink: str
