@@ -165,7 +165,7 @@ class LogOrder:
 
     After a restore from a backup, or a failover to a replica that lacked the end of the log, new
     changes get positions that the table already has, so they lose against its rows without an
-    error. When a connector resends changes, their commit times are old, too.
+    error. Changes that a connector resends are no sign of this: their commit times are old, too.
     """
 
     def __init__(self) -> None:

@@ -152,7 +152,7 @@ def test_locust_shows_the_load(page):
 
 
 def test_jupyterlab_answers_its_own_name_and_no_other(notebook, proxy):
-    """With a proxy that keeps the host, a page that claims another host is refused."""
+    """With a proxy that keeps the Host header, a request with another Host is refused."""
     port = re.match(r"https://(\d+)", notebook)[1]
 
     def status(host: str) -> int:

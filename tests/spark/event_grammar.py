@@ -310,7 +310,7 @@ def _nearly_duplicate(rng: Random, draft: Draft) -> None:
 
 
 def _remove(rng: Random, draft: Draft) -> None:
-    """Remove some members, but not the last."""
+    """Remove some members, but keep at least one."""
     for _ in range(min(rng.choice((1, 1, 1, 2, 20)), len(draft.members) - 1)):
         draft.members.pop(rng.randrange(len(draft.members)))
 

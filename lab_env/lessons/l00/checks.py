@@ -23,7 +23,7 @@ CENT = Decimal("0.01")
 
 @check("00.1")
 def pays_an_order(lab, pay):
-    """Let the function pay one of four hidden orders in a copy of their table, twice."""
+    """Let the function pay two of four hidden orders, each in its own copy of their table."""
     source = _four_orders(lab)
     was = {row.order_id: row for row in _orders_at(lab, source).collect()}
     for order in Random().sample(sorted(was), 2):

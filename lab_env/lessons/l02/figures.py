@@ -37,7 +37,7 @@ def draw_ranges(
 
 
 def placed(receipts: Iterable[Message]) -> pd.DataFrame:
-    """Return where acknowledged events were placed, one row per event.
+    """Return the key and the topic partition of acknowledged events, one row per event.
 
     Returns:
         Columns `order_id`, `key`, `partition`, `bytes`.

@@ -146,7 +146,7 @@ DAYS = range(3)  # each with 100 orders in two file groups
 
 
 def batches_of(chosen: random.Random) -> list[list[int]]:
-    """Return the orders in two batches of the stream: all of one day, and one file of another day.
+    """Return the orders of two batches: each touches one whole day, and one file of another day.
 
     Each batch leaves one day free: the middle one in one batch, the first or last in the other. So
     the free day is neither always the same nor always before or after the stream's days.

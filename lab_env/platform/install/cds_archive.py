@@ -1,4 +1,4 @@
-"""Class data sharing (CDS) archive for Spark's JVM, which maps its classes instead of parsing.
+"""Class data sharing (CDS) archive: Spark's JVM maps classes from it instead of parsing jars.
 
 A session and its first Hudi write load some 20,000 classes out of 350 MB of jars. Java 17 can keep
 them in an archive (JEP 350, dynamic AppCDS); set-up runs a small session to create it.
