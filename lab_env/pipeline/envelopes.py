@@ -353,7 +353,7 @@ def _time(value: Any) -> int | None:
 
 
 def _number_of(nanoseconds: int, value: Any) -> int | None:
-    """Microseconds since 1970, from a number of units of this many nanoseconds each."""
+    """Microseconds since 1970, converted from units of this many nanoseconds."""
     if _of_type(int, value) is None:
         return None
     micros = value * nanoseconds // 1000

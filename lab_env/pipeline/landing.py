@@ -196,9 +196,7 @@ class Landing:
         ]
 
     def _read(self, shard_id: str, at: Reached, most: int) -> tuple[list[dict], Reached, bool]:
-        """Read a shard from a position; return rows, the new position, and whether more is
-        waiting.
-        """
+        """Read a shard from a position; return rows, new position, and True if more is waiting."""
         limit = min(most, streams.PAGE)
         rows: list[dict] = []
         # An iterator that is kept advances through stretches without records; a new one that begins

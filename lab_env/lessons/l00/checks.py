@@ -83,7 +83,7 @@ def _orders_at(lab, path: str) -> DataFrame:
 
 @check("00.2")
 def reads_the_past(lab, as_of):
-    """Read the lesson's table as of the writes before and at O-1's payment, and an unpaid copy."""
+    """Let the function read a table as of the write before a payment, and as of the payment."""
     path, unpaid = lab.path("orders"), lab.scratch("unpaid")
     writes = sorted(lab.xray(path).completed_writes)
     expect(

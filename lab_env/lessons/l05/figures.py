@@ -59,8 +59,8 @@ class WriteHeat:
     """Heat map of bytes written: operations as rows, the parts of each table as columns.
 
     Args:
-        pictures: by operation and table type (`COPY_ON_WRITE` or `MERGE_ON_READ`), an X-ray taken
-            after the operation, with `since` the one before it.
+        pictures: by operation and table type (`COPY_ON_WRITE` or `MERGE_ON_READ`): the X-ray taken
+            after the operation; its `since` is the X-ray taken before.
     """
 
     pictures: Mapping[tuple[str, str], Snapshot]

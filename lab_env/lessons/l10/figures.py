@@ -73,7 +73,7 @@ class AsOf:
     Two ticks mark the request and the completion of each commit, and a cursor marks one moment.
 
     Args:
-        title: says which value is drawn.
+        title: name of the value that is drawn.
         versions: in timeline order; each is complete before the next was requested.
         cursor: a moment, in the format of instants; None draws no cursor.
     """

@@ -558,7 +558,7 @@ def two_batches(seed: int) -> list[Order]:
 
 
 def _minutes_at(lab, path: str, right: Minutes) -> Minutes:
-    """Revenue per minute in a table, checked to have one row per minute."""
+    """Revenue per minute in a table, after a check that it has exactly one row per minute."""
     if not lab.files(f"{path}/.hoodie"):
         raise Unreadable("There is no Hudi table at `path` after the stream.")
     table = rows_at(lab, path)

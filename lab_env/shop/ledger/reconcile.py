@@ -245,7 +245,7 @@ def dead(sends: pd.DataFrame, frame, name: str = "dead letters") -> Reconciliati
 def account(sends: pd.DataFrame, table_frame, dead_frame) -> Accounting:
     """Account for every acknowledged send, from the table and the dead letters.
 
-    The sum holds only if the table has each order in its winning version.
+    The numbers add up only if the table has each order in its winning version.
 
     Args:
         table_frame: as for `table`.
