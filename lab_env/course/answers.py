@@ -45,7 +45,7 @@ def type_of(answer: Any) -> str:
 
 
 def as_pair(answer: Any, parts: str) -> tuple:
-    """Return an answer that must have two parts; `parts` is the message if it has not."""
+    """Return an answer as a pair; `parts` is the error message if it is not one."""
     if not isinstance(answer, list | tuple) or len(answer) != 2:
         raise Unreadable(f"{parts}.")
     return tuple(answer)

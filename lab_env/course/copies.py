@@ -148,7 +148,7 @@ def _note(work: Path, name: str, digest: str) -> None:
 
 
 def _digests(path: Path) -> set[str]:
-    """Return the digests of a notebook's cells and of its file, which earlier versions stored."""
+    """Return digests of a notebook's cells and of its file; earlier versions stored the latter."""
     content = path.read_bytes()
     try:
         cells = json.dumps(json.loads(content)["cells"]).encode()

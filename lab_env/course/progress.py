@@ -138,7 +138,7 @@ class CourseProgress:
 
     Args:
         lessons: all lessons, by number.
-        kept: what `read` returned.
+        kept: result of `read`.
     """
 
     lessons: dict[str, LessonEntry]

@@ -1,4 +1,4 @@
-"""Proof cells: they assert that the lesson's text fits the learner's run; they never stop it.
+"""Proof cells: assert that the lesson's text fits the learner's run, without stopping it.
 
 Each result is reported to CI through `LAB_OUTCOMES`. Under `LAB_STRICT` a failed proof also raises.
 """

@@ -1,7 +1,7 @@
 """Runs every mutant of an exercise's reference answer through its check, and records the results.
 
-A mutant that passes either reveals a gap in the check or behaves like the answer. For the latter,
-the lesson's source gives the reason in a cell with the option `equivalent`.
+A mutant that passes reveals a gap in the check, unless it behaves like the answer. In that case the
+lesson's source gives the reason in a cell with the option `equivalent`.
 """
 
 import ast
@@ -257,7 +257,7 @@ def _set_by(answer: str) -> set[str]:
 
 @contextmanager
 def _at_most(seconds: int) -> Generator[None]:
-    """Raise TimeoutError in the body after some seconds; works only in the main thread."""
+    """Raise TimeoutError in the body after `seconds`; works only in the main thread."""
 
     def end(*_: object) -> None:
         raise TimeoutError(f"It did not end within {seconds} s.")

@@ -227,7 +227,7 @@ def late_sections(seconds: dict[str, float], processes: int, margin: float = 1.0
 
     Args:
         seconds: elapsed seconds by section name.
-        processes: number of test processes that share the machine; multiplies the limits.
+        processes: number of test processes that share the machine; the limits are multiplied by it.
     """
     return [
         f"Section {name} begins after {value:.0f} s; {most} s is the most."
@@ -274,7 +274,7 @@ def means_of_lessons(seconds: dict[str, float]) -> dict[str, float]:
     """Return the lessons' average per folder; demos are left out, because they are short.
 
     Args:
-        seconds: by notebook path.
+        seconds: processor seconds by notebook path.
     """
     kinds = {
         folder: [
@@ -371,8 +371,8 @@ def _noted(runs: list["ExecutedNotebook"], worked: bool, go_on: bool) -> Generat
 
     With `go_on`, each exercise's first other right answer is run before the cells below it.
 
-    It replaces nbmake's client, because nbmake does not return the executed notebook; it can only
-    write it over the source.
+    This patches nbmake's client, because nbmake does not return the executed notebook: it can only
+    overwrite the source with it.
     """
 
     class Noted(NotebookClient):

@@ -1,6 +1,6 @@
 """The learner's share of each lesson's code, counted in the syntax tree of its source.
 
-Counted are uses of the systems that the course teaches: chained method calls of Spark, Kafka,
+It counts uses of the systems that the course teaches: chained method calls of Spark, Kafka,
 DuckDB or Trino, the creation of Kafka clients, SQL statements and Hudi options; for Locust, user
 and load-shape classes, tasks, wait times and reports. A chain is recognised by its first name
 (`spark`, `F`, or a variable that holds the result of such a chain) or by a method that only these

@@ -1,7 +1,7 @@
 """`lab goto`: enters a section or an exercise, with its tables, topics and variables ready.
 
-It runs the shipped version of the cells above in a fresh kernel of the learner's copy. Exercises
-above are solved with their reference answers; the learner's own code is not touched.
+It runs the shipped version of the cells above in a fresh kernel of the learner's copy. The
+exercises in them are solved by their reference answers; the learner's own code is not touched.
 """
 
 import time
@@ -25,7 +25,7 @@ class Entered:
         address: URL of the section's heading in the learner's copy; the page uses the prepared
             kernel.
         cells: number of cells run.
-        seconds: duration of entering.
+        seconds: time it took to run them.
         outputs_shown: whether the copy shows the outputs of these cells.
     """
 

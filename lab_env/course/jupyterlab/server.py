@@ -95,7 +95,7 @@ def page(url: str, notebook: str, opened_by: str) -> str:
     """Return a notebook's URL for a browser, with the token.
 
     Args:
-        url: of JupyterLab, without a path.
+        url: JupyterLab's URL, without a path.
         notebook: its path below JupyterLab's root folder.
         opened_by: the token.
     """

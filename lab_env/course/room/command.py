@@ -74,7 +74,7 @@ def join(address: str, code: str, name: str, findings: Sequence[Finding]) -> tup
     """Join a room, to which this lab reports its checks from now on.
 
     Args:
-        address: of the room, for example `http://192.168.1.7:8790`.
+        address: URL of the room, for example `http://192.168.1.7:8790`.
         name: shown on the page; if empty, the seat's number is shown.
         findings: result of `lab doctor`.
 

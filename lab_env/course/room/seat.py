@@ -34,7 +34,7 @@ class Membership(BaseModel):
     """A seat's membership of a room; the content of `room.json`.
 
     Args:
-        address: of the room, for example `http://192.168.1.7:8790`.
+        address: URL of the room, for example `http://192.168.1.7:8790`.
         seat: random id.
         name: given by the learner; empty otherwise.
         doctor: worst verdict of `lab doctor`.

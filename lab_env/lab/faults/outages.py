@@ -42,7 +42,7 @@ def refuse_client(name: str, client: psutil.Process, attempts: int = 3) -> None:
     Meanwhile its port accepts each connection and closes it immediately.
 
     Args:
-        name: of the service, for example `minio`.
+        name: name of the service, for example `minio`.
 
     Raises:
         TimeoutError: no client tried to connect for a minute.

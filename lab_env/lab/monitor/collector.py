@@ -103,7 +103,7 @@ class Watch:
     """Latest values read from one pipeline's topic, checkpoint and table.
 
     Args:
-        endpoints: of broker and store.
+        endpoints: addresses of broker and store.
         report: receives a line when the reason why a part is unreadable changes.
     """
 
@@ -173,7 +173,7 @@ class Collector:
 
     Args:
         home: LAB_HOME.
-        endpoints: of broker and store.
+        endpoints: addresses of broker and store.
         report: receives a line when the reason why a part is unreadable changes.
     """
 

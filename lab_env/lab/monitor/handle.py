@@ -49,7 +49,7 @@ class PrometheusHandle:
     """Prometheus for one lesson.
 
     Args:
-        namespace: of the lesson.
+        namespace: namespace of the lesson.
         promtool: runs promtool with arguments in a folder.
     """
 

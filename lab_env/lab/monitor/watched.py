@@ -22,7 +22,7 @@ class Pipeline:
     """One streaming query: the topic it reads and its files in the store.
 
     Args:
-        namespace: of the lesson, for example `lesson-19`, or `tour`.
+        namespace: namespace of the lesson, for example `lesson-19`, or `tour`.
         name: unique in its namespace, for example `cow`.
         topic: Kafka topic that it reads.
         checkpoint: its `checkpointLocation`, `s3a://...`.

@@ -31,7 +31,7 @@ class DataFile:
         group: id of its file group.
         instant: requested time of the action that wrote it.
         kind: base, log or cdc.
-        name: the last part of its key.
+        name: file name.
         size: bytes.
         committed: whether that action is complete; readers skip uncommitted files.
         rows: number of rows in a base file, or of changes in a log; None if no commit records it,
@@ -62,7 +62,7 @@ class CleanedFile:
         group: id of its file group.
         instant: requested time of the action that wrote it.
         kind: base, log or cdc.
-        name: the last part of its key.
+        name: file name.
         cleaned: requested time of the clean.
     """
 
@@ -109,7 +109,7 @@ class Snapshot:
     """A table at one moment.
 
     Args:
-        path: of the table.
+        path: path of the table.
         name: the table's name.
         table_type: COPY_ON_WRITE or MERGE_ON_READ.
         version: table version.

@@ -32,9 +32,9 @@ class Instant:
     Args:
         requested: requested time, an instant time.
         completed: completion time; empty while the action is pending.
-        action: commit, deltacommit, compaction, clean and so on. The file that completes a
-        compaction is named `commit`, that of a log compaction `deltacommit` and that of a
-        clustering `replacecommit`. In a `Snapshot` they keep their own names.
+        action: commit, deltacommit, compaction, clean and so on. Hudi names the file that completes
+            a compaction `commit`, that of a log compaction `deltacommit`, and that of a clustering
+            `replacecommit`. A `Snapshot` lists them as compaction, logcompaction and clustering.
         state: completed, inflight or requested.
     """
 

@@ -1,6 +1,6 @@
 """Measures the cost of queries and writes, and compares measurements.
 
-Five modules count reads, each in its own way:
+Five modules count reads or requests, each at a different level:
 
 - `inputs`: bytes that Spark's tasks read, as a measure of the data that a query processed.
 - `s3_requests`: HTTP requests that this process's S3 client sent, for example during one cell.

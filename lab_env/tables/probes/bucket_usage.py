@@ -124,7 +124,7 @@ class MeteredBucket:
         self.clear()
 
     def usage(self) -> BucketUsage:
-        """Return the usage since the bucket was created or MinIO was started."""
+        """Return the usage since the bucket was created or, if later, MinIO was started."""
         return usage_in(self._metrics(), self._written)
 
     def clear(self) -> None:

@@ -1,7 +1,7 @@
 """Freshness: time from sending an event until a reader can see it in a sink.
 
 The interval ends when the store completes the commit that contains the event. It does not end at
-the commit's requested time, because no reader can see the rows by then.
+the commit's requested time, because then no reader can see the rows yet.
 """
 
 import numpy as np

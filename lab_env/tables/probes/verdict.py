@@ -1,7 +1,7 @@
 """Compares two variants over several measured rounds: lower, higher, equal or inconclusive.
 
 A difference counts only if it exceeds the noise: all rounds of one variant are lower than all
-rounds of the other, and the difference of the medians exceeds the range of either variant. Exercise
+rounds of the other, and the difference of the medians exceeds the range of each variant. Exercise
 20.4 teaches the rule.
 """
 

@@ -85,7 +85,7 @@ def catch_up(
 def _measure(
     bench: Bench, config: RunConfig, report_progress: Progress
 ) -> list[dict[str, Figures]]:
-    """Return one scenario's figures: one entry per round, by the set of options."""
+    """Return one scenario's figures, for each round by set of options."""
     found = []
     for number in range(config.rounds):
         title = _title(*config.scenarios)

@@ -173,7 +173,7 @@ def _score(run: dict) -> str:
 
 
 def _first_places(run: dict) -> str:
-    """Write a Markdown table with the table that beats both other formats, by measure and size."""
+    """Write a Markdown table of the tables that beat both other formats, by measure and size."""
     said = {(claim.measure.metric, claim.factor): claim for claim in claims(run)}
     factors = run["size"]["factors"]
     rows = [

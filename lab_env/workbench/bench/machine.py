@@ -35,7 +35,7 @@ class Comparison:
         part: part of the benchmark.
         what: name of the measured variant.
         against: name of the baseline variant.
-        unit: of the two figures.
+        unit: unit of both figures.
         figure: median of the measured variant.
         baseline: median of the baseline variant.
         ratios: figure divided by baseline, for each pair.
@@ -68,7 +68,7 @@ class Comparison:
         pairs: list[tuple[float, float]],
         goal: tuple[str, Callable[[float], bool]] | None = None,
     ) -> "Comparison":
-        """Compare pairs of figures; each pair was measured directly one after the other.
+        """Compare pairs of figures; the two figures of a pair were measured one after the other.
 
         Args:
             goal: the goal in words, and its test on the median ratio.

@@ -1,4 +1,4 @@
-"""Meters a worker's task: processor time of the worker and of MinIO, requests and bytes."""
+"""Meters a worker's task: time, processor time of worker and MinIO, requests and bytes."""
 
 import time
 from dataclasses import dataclass

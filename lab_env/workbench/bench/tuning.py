@@ -58,7 +58,7 @@ class Setting:
 
     Args:
         kind: `cow` or `mor`.
-        table: Hudi options of the table, complete.
+        table: all Hudi options of the table.
         interval: seconds between two commits of a live stream; 0 to read a backlog in batches.
         compacts_beside: whether compaction is asynchronous, so that it may outlast the stream.
     """

@@ -38,7 +38,7 @@ class Campaign:
     """One campaign.
 
     Args:
-        seed: of the plan.
+        seed: seed of the plan.
         size: `small` or `full`; `planted` for the test of the campaign itself.
     """
 
@@ -92,7 +92,7 @@ class Campaign:
         return f"{self.seed}-{self.size}-g{number:02d}-{attempt}"
 
     def _free_attempt(self, number: int) -> int:
-        """Return the group's next attempt number; skip those whose tables exist without results."""
+        """Return the number of the group's next attempt, skipping those that left a ledger."""
         attempt = self.records.attempt(number)
         prefix = f"{namespace_of(NAMESPACE)}."
         while ledger_directory(prefix + self._label(number, attempt)).exists():

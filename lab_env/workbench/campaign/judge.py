@@ -30,7 +30,7 @@ class Judgement:
     """Result of comparing a table with the ledger.
 
     Args:
-        reader: for example `hudi-rs`.
+        reader: name of the reader, for example `hudi-rs`.
         batch: newest batch in the table; None if the table must contain everything sent.
         rows: number of rows in the table.
         expected: number of rows that it should have.
@@ -108,7 +108,7 @@ def judge_rows(
         sends: result of `sends_below`.
         rows: rows with order_id, event_id, order_ts and, for the biographies, optionally Hudi's
             columns.
-        reader: for example `hudi-rs`.
+        reader: name of the reader, for example `hudi-rs`.
     """
     found = reconcile.table(sends, rows[list(KEYS)], sink)
     wrong = {name: n for name in CATEGORIES if (n := getattr(found, name))}

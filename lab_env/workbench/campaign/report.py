@@ -32,7 +32,7 @@ def in_words(row: Row) -> str:
 def problems(plan: Sequence[Case], results: Results, groups: Groups) -> list[str]:
     """Return a sentence about each unexpected result.
 
-    They cover the cases, Spark's cross-checks and the judge's own test.
+    The sentences cover the cases, Spark's cross-checks and the judge's own test.
     """
     found = []
     for case in plan:

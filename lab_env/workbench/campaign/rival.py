@@ -32,7 +32,7 @@ class Attempt:
 
     Args:
         writer: name of the writer.
-        number: from 1.
+        number: number of the attempt, from 1.
         error: empty if the write succeeded. After a conflict its rows are not in the table; after
             any other error they may be, because a step after the commit may have failed.
     """

@@ -132,7 +132,7 @@ def store_error(group: Group, case: Case, result: Result) -> None:
 
 
 def answer_lost(group: Group, case: Case, result: Result) -> None:
-    """Pass a request to the store, then close the connection without its answer."""
+    """Pass a request to the store, then close the connection without returning the response."""
     _let_it_hit(group, _arm(group, case, "lost"), case, result)
     _recover_and_judge(group, result)
 

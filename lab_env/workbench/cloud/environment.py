@@ -1,6 +1,6 @@
 """Converts a stack's outputs to settings of the lab.
 
-The output `LabS3Bucket`, for example, is the setting `LAB_S3_BUCKET`, because CloudFormation allows
+The output `LabS3Bucket`, for example, stands for the setting `LAB_S3_BUCKET`: CloudFormation allows
 no underscores in names of outputs.
 """
 

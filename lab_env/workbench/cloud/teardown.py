@@ -1,4 +1,4 @@
-"""Deletes a stack and its jobs, and reports the bucket that remains."""
+"""Deletes a stack and its jobs, and separately the bucket, which remains after the stack."""
 
 import time
 from collections.abc import Callable

@@ -73,7 +73,7 @@ class Tour:
 
     @property
     def ok(self) -> bool:
-        """True if the tour has no problem: every sink agrees with the ledger."""
+        """True if the tour found no problem, such as a sink that differs from the ledger."""
         return not self.problems
 
     def judge(self, sink: str, verdict: Reconciliation) -> None:

@@ -26,7 +26,7 @@ class Site:
     Args:
         index: the file to open.
         notebooks: paths of the notebooks that it shows.
-        lacks: reason why each missing notebook is missing, by path.
+        lacks: reason why a notebook is missing, by the notebook's path.
     """
 
     index: Path
