@@ -84,7 +84,7 @@ class Table(ABC):
 
 
 class HudiTable(Table):
-    """A table written by Hudi's own upsert; incremental queries need no extra option."""
+    """A table written by Hudi's own upsert; incremental queries need no preparation."""
 
     def append(self, orders: DataFrame) -> None:
         self._write(orders, "insert")
