@@ -1,6 +1,6 @@
 """Parse and validate one message strictly: return the row, or raise `Malformed` with the reason.
 
-The contract is `REASONS` in `lab_env.shop.events`. Spark's Python workers run this code, because
+The contract is `REASONS` in the module `events`. Spark's Python workers run this code, because
 Spark's own JSON functions disagree: if two members have the same name, `from_json` takes the last
 and `get_json_object` the first; both replace invalid bytes with U+FFFD, and compute 1e400000000
 before they check its size. This parser refuses such messages, keeps the exact digits of a number,
