@@ -39,7 +39,7 @@ def used_by_children() -> float:
 
 def test_the_small_campaign_survives_every_fault_that_hudi_and_spark_claim_to_survive(running):
     before = used_by_children()
-    done = running.lab("campaign", "--size", "small", timeout=allowed(500))
+    done = running.lab("campaign", "--size", "small", timeout=allowed(900))
     own = used_by_children() - before
     assert done.returncode == 0, done.stdout + done.stderr
     found = results(running)
