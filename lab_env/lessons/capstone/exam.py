@@ -300,6 +300,27 @@ class Exam:
         rows = self._ready().call("count", tables=tables)["rows"]
         return {path.removeprefix(self.base).strip("/"): count for path, count in rows.items()}
 
+    def event_ids(self) -> set[str]:
+        """Find the event ids in all rows and columns of the Hudi tables."""
+        tables = tables_below(self.lab.endpoints, self.base)
+        pattern = rf"{self.variant.name[0]}\d+-\d{{5}}"
+        return set(self._ready().call("mentioned", tables=tables, pattern=pattern)["found"])
+
+    def undo_last_batch(self) -> bool:
+        """Make each stream repeat its last batch, as if it had died right after its writes.
+
+        Returns:
+            False if there is no checkpoint below the folder.
+        """
+        last: dict[str, str] = {}
+        for found in store.list_objects(self.lab.endpoints, store.key_of(self.base) + "/"):
+            checkpoint, commits, batch = found.key.rpartition("/commits/")
+            if commits and batch.isdecimal():
+                last[checkpoint] = max(last.get(checkpoint, ""), batch, key=lambda b: int(b or -1))
+        for checkpoint, batch in last.items():
+            store.delete(self.lab.endpoints, f"{checkpoint}/commits/{batch}")
+        return bool(last)
+
     def call_split(self, messages: Mapping[tuple[int, int], bytes]) -> list[pd.DataFrame]:
         """Call the job's `split` on messages with partition and offset; return its tables.
 
