@@ -1,4 +1,4 @@
-"""A headless Chromium for tests, where its pictures go, and what a theme's colours must fulfil."""
+"""A headless Chromium for tests, the folder for screenshots, and the contrast of colours."""
 
 import contextlib
 import os
@@ -29,10 +29,10 @@ needs_chromium = pytest.mark.skipif(
 
 @contextlib.contextmanager
 def chromium(*switches: str):
-    """A browser of Playwright.
+    """Start Chromium, and yield it as a Playwright browser.
 
     Args:
-        switches: of Chromium, beside those that every test needs.
+        switches: command-line switches of Chromium, in addition to `SWITCHES`.
     """
     from playwright.sync_api import sync_playwright
 
@@ -44,7 +44,7 @@ def chromium(*switches: str):
 
 
 def contrast(foreground: str, background: str) -> float:
-    """The contrast ratio of the Web Content Accessibility Guidelines."""
+    """Return the WCAG contrast ratio (1 to 21) of two CSS colours such as `rgb(0, 0, 0)`."""
 
     def luminance(colour: str) -> float:
         parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]

@@ -1,6 +1,6 @@
-"""A lab of its own for the test run: its own LAB_HOME and free ports, so it runs beside others.
+"""A separate lab for the test run: its own LAB_HOME and free ports, so that runs can be parallel.
 
-The folder's name has a space in it on purpose. At the end nothing of this lab may be left running.
+The folder's name contains a space on purpose. At the end nothing of this lab may still run.
 """
 
 import os
@@ -36,7 +36,7 @@ KEPT_SETTINGS = ("LAB_CACHE", "LAB_MINIO_BINARY", "LAB_IVY_SETTINGS")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options of `tests/spark/test_event_contract.py`."""
+    """Add the options of `tests/spark/test_event_contract.py`."""
     parser.addoption("--messages", type=int, default=5_000, help="messages to judge twice")
     parser.addoption("--seed", type=int, default=1, help="the seed that makes them")
 
@@ -72,12 +72,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The longest files first, so that all processes end together; unit tests last."""
+    """Run the longest files first, so that all processes end together, and unit tests last."""
     items.sort(key=_turn)
 
 
 def _turn(item: pytest.Item) -> tuple[int, str]:
-    """The place of a test's file in the run; a file's tests keep their order."""
+    """Return a test's sort key; tests of one file keep their order."""
     file = item.nodeid.partition("::")[0]
     begins = (name for name in FIRST_TO_LAST if file.startswith(name))
     return FIRST_TO_LAST.index(next(begins, FIRST_TO_LAST[-1])), file
@@ -92,7 +92,7 @@ def services() -> Endpoints:
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
-    """A table of what took how long, by test module or notebook."""
+    """Print the time of each test module or notebook, longest first."""
     seconds: dict[str, float] = defaultdict(float)
     tests: dict[str, set[str]] = defaultdict(set)
     for reports in terminalreporter.stats.values():

@@ -1,7 +1,7 @@
-"""Ends all that a test process has started, when that process has ended, in whatever way.
+"""Stops everything that a test process has started, once that process has ended for any reason.
 
-`python end_of_run.py MARK` waits until its standard input ends. A signal to pytest alone, such as a
-time-out sends, leaves the servers of its labs running: each has a session of its own.
+`python end_of_run.py MARK` waits until its stdin is closed. A signal sent to pytest alone, for
+example after a time-out, does not stop its lab's servers, each of which has its own session.
 """
 
 import os
@@ -16,7 +16,7 @@ def end_all(mark: str) -> None:
     """Kill every program that was started with this value of `VARIABLE`, and remove its lab.
 
     Args:
-        mark: the folder that has the lab of the test process.
+        mark: the test process's folder, which contains its lab.
     """
     import psutil
 

@@ -1,8 +1,8 @@
-"""Prints for the Makefile the number of test processes on this machine.
+"""Prints the number of test processes for this machine; the Makefile uses it.
 
-Each has a lab and a Spark of its own. They wait for commits and triggers a fifth of their time, so
-three processes keep two cores busy; larger machines run one per core. CONTRIBUTING.md has the time
-that the whole takes. Standard library only: it runs before there is a `.venv`.
+Each process has its own lab and its own Spark. It waits for commits and triggers a fifth of its
+time, so three processes keep two cores busy; larger machines run one per core. CONTRIBUTING.md
+states the duration of a whole run. Standard library only: it runs before there is a `.venv`.
 """
 
 import os
@@ -17,16 +17,16 @@ GIGABYTES_PER_PROCESS = 4
 
 
 def jobs(cores: int, gigabytes: float) -> int:
-    """Test processes for a machine.
+    """Return the number of test processes for a machine.
 
     Returns:
-        At least one; three on two cores, as many as cores on larger machines, if memory allows.
+        At least one; three on two cores, one per core on larger machines, if memory allows.
     """
     return max(1, min(max(cores, 3) if cores > 1 else 1, int(gigabytes / GIGABYTES_PER_PROCESS)))
 
 
 def free_gigabytes() -> float:
-    """Memory available to programs, as Linux estimates it; on macOS, all that is installed."""
+    """Return the free memory in GB, within a container's limit; on macOS the installed memory."""
     allowed = container_memory()
     return min(_free_of_machine(), allowed[1] / 1e9 if allowed else float("inf"))
 
@@ -41,7 +41,7 @@ def _free_of_machine() -> float:
 
 
 def usable_cores() -> int:
-    """The cores that this process may use."""
+    """Return the number of cores that this process may use."""
     usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return usable or 1
 

@@ -1,4 +1,4 @@
-"""Linux's own means, for the tests that need them."""
+"""Helpers for tests that need Linux."""
 
 import shutil
 import sys
@@ -17,5 +17,5 @@ WITHOUT_NETWORK = in_namespace("--net", f"{shutil.which('ip')} link set lo up")
 
 
 def mapped_files(pid: int) -> set[Path]:
-    """The files that a process has mapped into its memory."""
+    """Return the files that a process has mapped into its memory."""
     return {Path(mapping.path) for mapping in psutil.Process(pid).memory_maps()}

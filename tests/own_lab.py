@@ -1,4 +1,4 @@
-"""The settings of a lab that meets no other on this machine."""
+"""Settings of a lab that shares no folder or port with others, and helpers for its tests."""
 
 import os
 import random
@@ -18,25 +18,25 @@ PORTS = [f"LAB_{name.upper()}" for name in Settings.model_fields if name.endswit
 
 
 def lab_environment(home: Path) -> dict[str, str]:
-    """The variables of a lab that meets no other: its folders, and ports that are free now."""
+    """Return the variables of a separate lab: its folders, and ports that are free now."""
     ports = iter(free_ports(len(PORTS)))
     folders = {"LAB_HOME": str(home), "LAB_WORK": str(home.parent / "work")}
     return folders | {name: str(next(ports)) for name in PORTS}
 
 
 def allowed(seconds: float) -> float:
-    """The time that something may take here: as promised, for each test process on two cores."""
+    """Return a time limit in seconds, extended if a test process has fewer than two cores."""
     processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
     return seconds * max(1.0, 2 * processes / usable_cores())
 
 
 def not_here(reason: str) -> NoReturn:
-    """End a test that this machine does not allow: in CI that is a failure, elsewhere a skip."""
+    """End a test that this machine cannot run: fail it in CI, skip it elsewhere."""
     (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
 
 
 def wait_until(fact: Callable[[], object], seconds: float = 60, every: float = 0.2) -> None:
-    """Wait for something to become true, so many seconds for each test process on two cores."""
+    """Wait until a condition holds; the limit in seconds is extended as in `allowed`."""
     deadline = time.monotonic() + allowed(seconds)
     while not fact():
         assert time.monotonic() < deadline, "waited in vain"
@@ -44,7 +44,7 @@ def wait_until(fact: Callable[[], object], seconds: float = 60, every: float = 0
 
 
 def listening(processes: Iterable[psutil.Process]) -> set[str]:
-    """The addresses on which programs accept connections."""
+    """Return the IP addresses on which programs accept TCP connections."""
     return {
         connection.laddr.ip.removeprefix("::ffff:")
         for process in processes
@@ -54,9 +54,10 @@ def listening(processes: Iterable[psutil.Process]) -> set[str]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Free ports below the range from which the system serves outgoing connections.
+    """Return free ports below the range that the system uses for outgoing connections.
 
-    Each process of a parallel test run has its own part of them: what is free now is not yet taken.
+    Each process of a parallel test run has its own range, because another process could take a
+    port that is still free.
     """
     worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
     share = 10_000 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))

@@ -61,7 +61,7 @@ def write_lesson(tree: Tree, name: str, cells: list) -> Path:
 
 
 def execute(tree: Tree, name: str) -> None:
-    """Keep the notebook with outputs in every code cell, as a run of the tests would."""
+    """Store the notebook with outputs in every code cell, as a test run does."""
     path = tree.worked / f"{name}.ipynb"
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:

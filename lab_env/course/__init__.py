@@ -3,7 +3,3 @@
 The exercises of lesson NN are in its source `lab_env/lessons/lNN/NN_slug.py`, their checks in
 `checks.py` beside it.
 """
-
-from lab_env.course.checking import NotYet, Passed, check_of
-
-__all__ = ["NotYet", "Passed", "check_of"]

@@ -1,7 +1,7 @@
 """All settings of the lab, each read from a `LAB_*` environment variable.
 
-`settings()` reads the environment once per process. A value out of range or a misspelt variable is
-a `LabError` that names the variable, so a typing mistake never becomes a silent default.
+`settings()` reads the environment once per process. A value out of range or a misspelt variable
+raises a `LabError` that names the variable, so a typo never silently leaves the default.
 """
 
 import difflib
@@ -45,13 +45,13 @@ CODESPACE = ("CODESPACE_NAME", "GITHUB_CODESPACES_PORT_FORWARDING_DOMAIN")
 
 
 def codespace_url() -> str:
-    """The address at which a browser finds the ports of this codespace; empty elsewhere."""
+    """Return the URL of this GitHub codespace's ports, with `{port}` in it; empty elsewhere."""
     name, domain = (os.environ.get(variable) for variable in CODESPACE)
     return f"https://{name}-{{port}}.{domain}" if name and domain else ""
 
 
 def default_cache() -> Path:
-    """The cache below the user's home folder.
+    """Return the lab's cache folder in XDG_CACHE_HOME, or else in the user's home folder.
 
     Raises:
         LabError: HOME is not set, and /etc/passwd does not know the user either.
@@ -64,7 +64,7 @@ def default_cache() -> Path:
 
 
 class Settings(BaseSettings):
-    """The settings of this process; the field `kafka_port` is the variable `LAB_KAFKA_PORT`."""
+    """Settings of this process; the field `kafka_port` is read from `LAB_KAFKA_PORT`."""
 
     # An empty variable counts as unset: `LAB_HOME=` must not mean the working folder.
     model_config = SettingsConfigDict(env_prefix="LAB_", env_ignore_empty=True, frozen=True)
@@ -279,18 +279,18 @@ class Settings(BaseSettings):
 
     @property
     def client_host(self) -> str:
-        """The host by which clients on this machine reach the lab's servers."""
+        """Host at which clients on this machine reach the lab's servers."""
         return "127.0.0.1" if self.bind == "0.0.0.0" else self.bind
 
     def browser_url(self, url: str) -> str:
-        """A web page's address for a browser, which may be elsewhere than this machine.
+        """Return the address of a web page for a browser, which may run on another machine.
 
         Args:
-            url: as programs on this machine reach the page, with a port.
+            url: address of the page for programs on this machine, with a port.
 
         Returns:
-            The page behind the proxy of `public_url`; the same without one, or if the page is
-            another machine's.
+            The address behind the proxy of `public_url`. Without a proxy, or for a page on another
+            machine, `url` itself.
         """
         parts = urlsplit(url)
         own = {"127.0.0.1", self.client_host, self.spark_driver_host}
@@ -306,12 +306,12 @@ class Settings(BaseSettings):
 
     @property
     def prefix(self) -> str:
-        """The prefix of one's own tables and topics; empty without a namespace."""
+        """Prefix of the learner's tables and topics; empty without a namespace."""
         return f"{self.namespace}-" if self.namespace else ""
 
     @property
     def cores(self) -> int:
-        """The cores of a session with the chosen master."""
+        """Number of cores of a Spark session on the chosen master."""
         if self.spark_master == "local":
             return 1
         local = re.fullmatch(r"local\[(\d+|\*)(?:, *\d+)?\]", self.spark_master)
@@ -321,12 +321,12 @@ class Settings(BaseSettings):
 
     @property
     def cluster_properties(self) -> Path:
-        """The properties of the lab's own Spark cluster, with its secret; missing without one."""
+        """Properties file of the lab's own Spark cluster, with its secret; it may be missing."""
         return self.home / "cluster" / "cluster.properties"
 
     @property
     def own_master(self) -> str:
-        """The master's URL of the lab's own Spark cluster; empty if none was started."""
+        """Master URL of the lab's own Spark cluster; empty if none was started."""
         try:
             found = re.search(r"^spark.master=(.+)$", self.cluster_properties.read_text(), re.M)
         except FileNotFoundError:
@@ -335,14 +335,14 @@ class Settings(BaseSettings):
 
     @property
     def conf_folders(self) -> dict[str, str]:
-        """The variables of `CONF_FOLDERS` that count: those of a cluster that is not the lab's."""
+        """Configuration folders by variable; empty unless the cluster is external."""
         if self.spark_master.startswith("local") or self.spark_master == self.own_master:
             return {}
         return {name: os.environ[name] for name in CONF_FOLDERS if os.environ.get(name)}
 
     @property
     def places(self) -> dict[str, str]:
-        """The settings that are paths, as variables for a program that runs elsewhere."""
+        """Settings that are paths, as variables for a program that runs in another folder."""
         return {_variable(name): str(path) for name, path in self if isinstance(path, Path)}
 
     @field_validator("home", "cache", "work", "minio_binary", "ivy_settings", "kafka_security")
@@ -435,18 +435,15 @@ class Settings(BaseSettings):
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Addresses and keys of the running services.
+    """Addresses and keys of the running services; `repr` shows no keys.
 
     Args:
         s3_endpoint: URL of the object store, for example `http://127.0.0.1:9000`.
-        s3_access_key: access key.
-        s3_secret_key: secret key; not part of `repr`.
-        s3_region: region name.
         bucket: bucket of all tables and checkpoints.
         kafka_bootstrap: `host:port` of the broker.
-        zookeeper: `host:port` of ZooKeeper, which runs only where it was asked for.
-        s3_session_token: of temporary keys; empty for others, and not part of `repr`.
-        kinesis: URL of Kinesis, which runs only where it was asked for, too.
+        zookeeper: `host:port` of ZooKeeper, which is started only on request.
+        s3_session_token: empty unless the keys are temporary.
+        kinesis: URL of Kinesis, which is started only on request.
     """
 
     s3_endpoint: str
@@ -460,7 +457,11 @@ class Endpoints:
     kinesis: str = ""
 
     def broker(self, source: str) -> str:
-        """The address of the broker called `kafka` or `kinesis`."""
+        """Return the address of a broker.
+
+        Args:
+            source: `kafka` or `kinesis`.
+        """
         return {"kafka": self.kafka_bootstrap, "kinesis": self.kinesis}[source]
 
     def __repr__(self) -> str:
@@ -469,7 +470,7 @@ class Endpoints:
 
 @lru_cache(maxsize=1)
 def settings() -> Settings:
-    """The validated settings of this process.
+    """Return the validated settings of this process.
 
     Raises:
         LabError: a variable is misspelt or its value is not allowed.
@@ -485,12 +486,12 @@ def settings() -> Settings:
 
 
 def without_credentials(environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment without keys, for a program that does not read the object store."""
+    """Return the environment without keys, for a program that does not read the object store."""
     return {name: value for name, value in environment.items() if name not in CREDENTIALS}
 
 
 def machine_credentials() -> dict[str, str]:
-    """This process's AWS credentials, for a store that the lab has no keys for."""
+    """Return this process's AWS credentials, for a store whose keys are not set in the lab."""
     return {name: os.environ[name] for name in AWS_CREDENTIALS if name in os.environ}
 
 
@@ -499,7 +500,7 @@ def _variable(field: str) -> str:
 
 
 def _unset(variable: str) -> str:
-    """The next step for an unknown variable, with the variable that was probably meant."""
+    """Return the next step for an unknown variable, with the variable that was probably meant."""
     # Without the prefix, which makes any two variables similar.
     name = variable.removeprefix("LAB_").lower()
     guess = difflib.get_close_matches(name, Settings.model_fields, n=1, cutoff=0.7)
@@ -507,7 +508,7 @@ def _unset(variable: str) -> str:
 
 
 def _error(found: ErrorDetails) -> LabError:
-    """The first of pydantic's findings in the lab's words: of its own words none is kept."""
+    """Return pydantic's first finding in the lab's own words."""
     why = found["msg"].removeprefix("Value error, ") if found["type"] == "value_error" else ""
     if not found["loc"]:
         return LabError(f"{why}.", "set one of them lower, or unset it.")
@@ -522,7 +523,7 @@ def _error(found: ErrorDetails) -> LabError:
 
 
 def _allowed(field: str) -> str:
-    """A description of the values that a setting accepts."""
+    """Return a description of the values that a setting accepts."""
     rules = Settings.model_json_schema()["properties"][field]
     number = "a whole number" if rules.get("type") == "integer" else "a number"
     if "enum" in rules:

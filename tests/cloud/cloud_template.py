@@ -1,4 +1,4 @@
-"""The cloud template as CloudFormation would read it, with parameters and functions replaced."""
+"""The cloud template as CloudFormation evaluates it, with parameters and functions replaced."""
 
 import json
 import re
@@ -31,7 +31,7 @@ NOTHING = object()  # AWS::NoValue
 
 
 def template() -> dict:
-    """The template, parsed and writable."""
+    """Return a new copy of the parsed template, which a test may change."""
     return json.loads(_parsed())
 
 
@@ -41,10 +41,10 @@ def _parsed() -> str:
 
 
 def resolved(source: dict, **parameters: str) -> dict:
-    """The template's resources and outputs for these parameters, all functions replaced.
+    """Return the template's resources and outputs for these parameters, with functions evaluated.
 
-    A reference to a resource becomes its name where it has one, else its logical id in angle
-    brackets; its ARN likewise.
+    A reference to a resource becomes its name if it has one, else its logical id in angle brackets.
+    References to ARNs work only for buckets, roles and Kinesis streams.
     """
     values = {name: one.get("Default") for name, one in source["Parameters"].items()}
     return _Resolver(source, PSEUDO | values | parameters).template()
@@ -139,7 +139,11 @@ class _Resolver:
 
 
 def of_type(found: dict, kind: str) -> dict[str, dict]:
-    """The properties of the resources of a type, by logical id."""
+    """Return the properties of all resources of a type, by logical id.
+
+    Args:
+        kind: the type without `AWS::`.
+    """
     return {
         name: one.get("Properties", {})
         for name, one in found["Resources"].items()
@@ -148,12 +152,12 @@ def of_type(found: dict, kind: str) -> dict[str, dict]:
 
 
 def many(value) -> list:
-    """A list, also where CloudFormation allows one value instead."""
+    """Return a list, also for a single value, which CloudFormation allows instead."""
     return value if isinstance(value, list) else [value]
 
 
 def statements(found: dict, role: str | None = None) -> Iterator[dict]:
-    """The statements of the policies that roles get; of one role, where it is named."""
+    """Yield the policy statements of all roles, or of one role."""
     managed = of_type(found, "IAM::ManagedPolicy")
     for name, one in of_type(found, "IAM::Role").items():
         if role in (None, name):

@@ -1,4 +1,4 @@
-"""`lab cloud` against an emulated AWS: settings, the writer's request, and the end of a stack."""
+"""`lab cloud` with an emulated AWS: settings, the writer's job request, deletion of a stack."""
 
 import json
 import os
@@ -36,7 +36,7 @@ print(found.s3_endpoint, found.s3_region, found.s3_bucket, bool(found.s3_access_
 
 @pytest.fixture
 def credentials(monkeypatch):
-    """Credentials of nobody, and nothing of this machine's own."""
+    """Fake AWS credentials, instead of any that this machine has."""
     for name in [name for name in os.environ if name.startswith("AWS_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
@@ -48,7 +48,7 @@ def credentials(monkeypatch):
 
 @pytest.fixture
 def emulator(credentials):
-    """An empty AWS in this process."""
+    """An empty, emulated AWS in this process."""
     with mock_aws():
         yield
 
@@ -58,10 +58,10 @@ def client(service: str):
 
 
 def deploy(stream: str = "none") -> None:
-    """Make a stack with the template's bucket and logs, its outputs, and a running job.
+    """Create a stack with the template's bucket, log group and outputs, and a running job.
 
-    The emulator knows no EMR application in a template, and cannot delete a route table: so the
-    application comes from its own service, and the network is left out.
+    The emulator's CloudFormation has no EMR application and cannot delete a route table. So the
+    application is created through EMR's own API, and the network is left out.
     """
     emr = client("emr-serverless")
     application = emr.create_application(
@@ -97,7 +97,7 @@ def deploy(stream: str = "none") -> None:
 
 
 def lab(*arguments: str, typed: str | None = None, monkeypatch=None):
-    """A `lab cloud` command in this process; `typed` is what a person answers at a terminal."""
+    """Run a `lab cloud` command in this process; `typed` is the user's answer at a terminal."""
     if typed is not None:
         monkeypatch.setattr("lab_env.cli._at_terminal", lambda: True)
     return CliRunner().invoke(app, ["cloud", *arguments, "--region", REGION], input=typed)
@@ -108,7 +108,7 @@ def objects() -> int:
 
 
 def fill() -> None:
-    """A table, and an upload that nobody finished."""
+    """Put a table and an unfinished upload into the bucket."""
     for number in range(3):
         client("s3").put_object(Bucket=BUCKET, Key=f"tour/orders_cow/{number}", Body=b"x" * 1000)
     client("s3").create_multipart_upload(Bucket=BUCKET, Key="tour/orders_cow/half")
@@ -306,7 +306,7 @@ def test_a_resource_that_cannot_be_deleted_is_named(emulator, monkeypatch):
     account = stack.Account(REGION)
 
     class Stuck:
-        """CloudFormation, with a network interface that is still in use."""
+        """CloudFormation that cannot delete a subnet, because it is still in use."""
 
         def describe_stacks(self, **_):
             return {"Stacks": [{"StackStatus": "DELETE_FAILED"}]}
@@ -376,7 +376,7 @@ def test_the_brokers_are_those_for_iam(emulator, monkeypatch):
     found = stack.Account(REGION).stack(STACK)
 
     class Kafka:
-        """MSK, which answers with the addresses of each way to sign in."""
+        """MSK, which returns a broker address for each way to log in."""
 
         def get_bootstrap_brokers(self, ClusterArn):
             assert ClusterArn == found.outputs["Kafka"]

@@ -1,7 +1,7 @@
-"""The Kubernetes Job fits the schema of Kubernetes 1.37, and asks for no more than it needs.
+"""The Kubernetes Job matches the schema of Kubernetes 1.37, and requests no needless permission.
 
-The schema is an excerpt of the one in kubernetes-validate 1.37.0 (the strict one, without
-descriptions, for these four kinds): all of it would be 72 MB in every installation.
+The schema is an excerpt of the strict one in kubernetes-validate 1.37.0: these four kinds, without
+descriptions. The whole one would add 72 MB to every installation.
 """
 
 import copy
@@ -25,7 +25,7 @@ SCHEMA = json.loads(
 
 
 def mistakes(document: dict) -> list[str]:
-    """What the schema says against a document."""
+    """Return the schema's errors for a document."""
     kind = SCHEMA["kinds"][document["kind"]]
     schema = {"$ref": f"#/$defs/{kind}", "$defs": SCHEMA["$defs"]}
     return [error.message for error in Draft202012Validator(schema).iter_errors(document)]

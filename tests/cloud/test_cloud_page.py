@@ -1,4 +1,4 @@
-"""What docs/cloud.md says of cost and of permissions is computed here, line by line."""
+"""The costs and permissions in docs/cloud.md are compared with computed ones, line by line."""
 
 import csv
 import re
@@ -48,7 +48,7 @@ ROWS = re.findall(
 
 
 def allows(policy: Iterable[dict], action: str, thing: str) -> bool:
-    """Whether statements allow an action on a resource, as IAM decides: a denial wins."""
+    """Return True if statements allow an action on a resource; as in IAM, a denial wins."""
     effects = {
         one["Effect"]
         for one in policy
@@ -60,7 +60,7 @@ def allows(policy: Iterable[dict], action: str, thing: str) -> bool:
 
 @pytest.fixture(scope="module")
 def roles() -> dict[str, list[dict]]:
-    """The statements of both roles, with every stream."""
+    """Policy statements of both roles, from the stacks with Kafka and with Kinesis."""
     stacks = [resolved(template(), **choice) for choice in EVERYTHING]
     return {
         role: [one for stack in stacks for one in statements(stack, role)]

@@ -1,7 +1,7 @@
 """The cloud template without a cloud: linted, resolved, and deployed to an emulator.
 
-An emulator accepts much that AWS refuses and skips what it does not know, with the status
-CREATE_COMPLETE. So a test names exactly what it made and what it skipped.
+The emulator accepts much that AWS refuses, and reports CREATE_COMPLETE for resources that it does
+not know and skips. So a test lists exactly the resources that it creates and those that it skips.
 """
 
 import re
@@ -59,7 +59,7 @@ REQUIRED = {
 
 
 def at(node, path: str):
-    """The node at a dotted path."""
+    """Return the node at a dotted path."""
     for part in path.split("."):
         node = node[int(part) if isinstance(node, list) else part]
     return node
@@ -92,7 +92,7 @@ def the_bucket_refuses_plain_http(found: dict) -> list[str]:
 
 
 def no_role_gets_a_star(found: dict) -> list[str]:
-    """Neither `*` as a resource, nor all actions of a service, nor an administrator's policy."""
+    """Find `*` resources, `*` in actions, NotAction, NotResource, and AWS policies except SSM's."""
     allowed = "arn:aws:iam::aws:policy/AmazonSSMManagedInstanceCore"
     stars = [
         str(statement)
@@ -111,7 +111,7 @@ def no_role_gets_a_star(found: dict) -> list[str]:
 
 
 def only_the_data_and_its_policy_outlive_the_stack(found: dict) -> list[str]:
-    """What else is left behind costs money."""
+    """Any other resource that is left behind costs money."""
     kept = {
         name
         for name, one in found["Resources"].items()
@@ -122,7 +122,7 @@ def only_the_data_and_its_policy_outlive_the_stack(found: dict) -> list[str]:
 
 
 def s3_removes_no_file_of_a_table(found: dict) -> list[str]:
-    """Rules may end uploads and expire logs; versioning would keep what Hudi cleans."""
+    """Rules may abort uploads and expire logs; versioning would keep files that Hudi cleans."""
     bucket = of_type(found, "S3::Bucket")["Bucket"]
     wrong = ["versioning"] if "VersioningConfiguration" in bucket else []
     for rule in bucket["LifecycleConfiguration"]["Rules"]:
@@ -235,7 +235,7 @@ TWINS: dict[Callable[[dict], list[str]], list[tuple[str, object]]] = {
 
 
 def linted(text: str) -> list[str]:
-    """What cfn-lint says of a template, in two regions."""
+    """Return cfn-lint's findings on a template in two regions."""
     return [str(one) for one in lint(text, config=ManualArgs(regions=["us-east-1", REGION]))]
 
 
@@ -328,7 +328,7 @@ SKIPPED_TOO = {
 
 @pytest.fixture
 def emulator(monkeypatch):
-    """An empty AWS in this process."""
+    """An empty, emulated AWS in this process."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     monkeypatch.delenv("AWS_PROFILE", raising=False)

@@ -1,7 +1,7 @@
-"""What is committed is what runs: no drift, no outputs, every notebook collected.
+"""Committed notebooks match their sources, have no outputs, and are all collected by pytest.
 
-That each notebook's exercises come out as they should is proven while nbmake runs it, by the plugin
-`lab_env.course.authoring.pytest_plugin`.
+The plugin `lab_env.course.authoring.pytest_plugin` checks the outcomes of their exercises while
+nbmake runs them.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""What unit tests share: a fresh LAB_HOME, and the `lab` command. None of them starts a Spark."""
+"""Fixtures of the unit tests: a fresh LAB_HOME and the `lab` command. No test starts Spark."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ from lab_env.platform.settings import settings
 
 @pytest.fixture
 def configure(monkeypatch) -> Iterator[Callable[..., None]]:
-    """Set settings by their names, in the environment as a person does."""
+    """Function that sets settings by name, through environment variables as a user does."""
 
     def configure(**values: object) -> None:
         for name, value in values.items():
@@ -35,7 +35,10 @@ def home(tmp_path, configure) -> Path:
 
 @pytest.fixture
 def lab_command(monkeypatch, capsys) -> Callable[..., subprocess.CompletedProcess]:
-    """Gives a `lab` command, with variables, in this process: imports are most of what it costs."""
+    """Function that runs a `lab` command in this process, with variables.
+
+    A new process would spend most of its time on imports.
+    """
 
     def give(*arguments: str, **variables: str) -> subprocess.CompletedProcess:
         with monkeypatch.context() as patch:

@@ -1,8 +1,8 @@
-"""Stand-ins that several unit tests use."""
+"""Fakes that several unit tests use."""
 
 
 class Clock:
-    """Seconds that a test sets."""
+    """A clock whose time, in seconds, a test sets."""
 
     now = 0.0
 

@@ -1,4 +1,4 @@
-"""From source to notebooks: a violation is named with file and line, and bytes are stable."""
+"""Building notebooks: violations are reported with file and line, and bytes are reproducible."""
 
 import json
 import sys
@@ -17,7 +17,7 @@ from lab_env.platform.services import DEFAULT
 
 @pytest.fixture
 def tree(tmp_path, monkeypatch):
-    """A tree of its own with one lesson as `lab author new` makes it."""
+    """A separate tree with one lesson, as `lab author new` creates it."""
     tree = Tree(tmp_path)
     monkeypatch.setattr(lab_env.lessons, "__path__", [*lab_env.lessons.__path__, str(tree.lessons)])
     new_lesson("77", "sample", tree)
@@ -31,7 +31,7 @@ def source(tree: Tree):
 
 
 def edit(tree: Tree, old: str, new: str) -> int:
-    """Change the source; the line where the change begins."""
+    """Replace a text in the source; return the number of the line where it began."""
     text = source(tree).read_text()
     assert text.count(old) == 1, f"{old!r} stands {text.count(old)} times in the source"
     source(tree).write_text(text.replace(old, new))

@@ -1,4 +1,4 @@
-"""The rules of a demo: the demos keep them, and each rule that is broken is named."""
+"""Rules for demos: the course's demos follow them, and every violation is reported."""
 
 import pytest
 

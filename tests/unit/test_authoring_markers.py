@@ -1,4 +1,4 @@
-"""What an answer marker makes of a line: the worked notebook's version and the learner's stub."""
+"""Answer markers split a cell into the worked notebook's version and the learner's stub."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A notebook that runs is not enough: its exercises must come out as they should."""
+"""The pytest plugin: exercises must have the expected outcomes, notebooks must keep time limits."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""Proof cells: where assertions stand, and what a proof may do."""
+"""Proof cells: where assertions are allowed, and what a proof may do."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The benchmark's streams are the same for every sink, and a verdict needs more than noise."""
+"""The benchmark: every sink gets the same stream, and a verdict needs more than noise."""
 
 import fcntl
 import json
@@ -305,7 +305,7 @@ def test_what_is_sent_at_a_rate_lasts_for_the_time_asked_for():
 
 
 class KnownRates:
-    """Replaces the measurement of the three workers, so that only the comparison is tested."""
+    """Stub for the three workers' measurement, so that only the comparison is tested."""
 
     def __init__(self, rates: dict[tuple[str, str], float]):
         self.rates = rates
@@ -353,7 +353,7 @@ def test_a_backlog_is_held_against_files_and_against_other_options():
 
 
 def row_of_figures(text: str) -> str:
-    """The row of docs/figures.md that has a text."""
+    """Return the only row of docs/figures.md that contains a text."""
     page = (REPOSITORY / "docs" / "figures.md").read_text(encoding="utf-8")
     (row,) = (line for line in page.splitlines() if text in line)
     return row

@@ -1,4 +1,4 @@
-"""The page of the table formats says what the rounds say, and the oracle finds every fault."""
+"""The page that compares table formats matches the rounds, and the oracle finds every fault."""
 
 import json
 
@@ -25,7 +25,7 @@ from lab_env.workbench.bench.order_stream import RECENT, OrderStream, apply, as_
 
 
 def run_of(metric: str, **values: list[float]) -> dict:
-    """A run of one size with one metric, by contender."""
+    """Return a recorded run of one size, with the rounds of one metric by contender."""
     rows = [
         {"contender": key.replace("_", "-"), "factor": 1, "metric": metric, "values": figures}
         for key, figures in values.items()

@@ -1,4 +1,4 @@
-"""A tuning knob counts where its rounds lie apart, and a failed or an early end loses no run."""
+"""A tuning knob is judged by the rounds of both settings; a failed or early end loses no run."""
 
 import json
 from types import SimpleNamespace
@@ -19,7 +19,7 @@ CONFIG = TuningConfig(batch=50, batches=5, rate=20, seconds=16, rounds=2, java_o
 
 
 def run_of(**requests: list[int]) -> dict:
-    """A run in which settings needed so many requests, round by round."""
+    """Return a recorded run: the number of requests that each setting needed, round by round."""
     return {
         "runs": [
             {"setting": setting.replace("_", " "), "round": number, "requests": count}
@@ -96,7 +96,7 @@ def test_where_a_stream_is_stands_in_its_last_report():
 
 
 class Worker:
-    """A worker that fails with eight buckets, and else answers at once."""
+    """A worker that fails with eight buckets, and otherwise answers immediately."""
 
     answer = (0, 0)
     calls = 0
@@ -134,7 +134,7 @@ class Meter:
 
 @pytest.fixture
 def made_up(monkeypatch):
-    """Everything that a measurement needs, made up."""
+    """Replace everything that a measurement needs by stubs."""
     quiet = SimpleNamespace(
         name="b", endpoints=None, make=int, remove=int, clear=int, usage=BucketUsage
     )

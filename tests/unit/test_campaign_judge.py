@@ -1,4 +1,4 @@
-"""The judge reports every kind of loss, and only what a table must show by its newest batch."""
+"""The judge reports every kind of loss, and expects only messages up to the newest batch."""
 
 import pandas as pd
 import pytest
@@ -26,7 +26,7 @@ COLUMNS += ["partition", "offset", "sent_at", "acked_at"]
 
 
 def sends(*rows: tuple) -> pd.DataFrame:
-    """A ledger's frame of (order, operation, time, partition, offset or None if unknown)."""
+    """Return a ledger's frame of (order, operation, time, partition, offset or None if unknown)."""
     lines = [
         (f"s{n}", f"e{n}", order, op, ts, "event", "unknown" if offset is None else "acked",
          partition, -1 if offset is None else offset, 1, 1)

@@ -1,4 +1,4 @@
-"""The plan of a campaign depends on seed and size alone, and every fault has an expectation."""
+"""A campaign's plan depends only on seed and size, and every fault has an expected outcome."""
 
 from collections import Counter
 from itertools import pairwise

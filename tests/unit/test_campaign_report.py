@@ -1,4 +1,4 @@
-"""The page of a campaign: unrun is not run, and a failure says how to see it again."""
+"""A campaign's page: cases not run have not passed, and a failure has the command to repeat it."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""A campaign can be cut off and resumed, and a spoiled pair of tables is used no further."""
+"""A campaign can be interrupted and resumed; after a failure its tables are not used again."""
 
 import pytest
 from typer.testing import CliRunner
@@ -16,7 +16,7 @@ from lab_env.workbench.campaign.victims import FAULTS, run_case
 
 
 class FakeGroup:
-    """A pipeline that is only talked about."""
+    """Stub for a group's pipeline: it starts nothing, and notes its label."""
 
     labels: list[str]
 
@@ -34,7 +34,7 @@ class FakeGroup:
 
 @pytest.fixture
 def run(home, monkeypatch):
-    """A small campaign whose faults do nothing; `outcomes` says what comes of them."""
+    """Create a small campaign whose faults do nothing; `outcomes` sets the outcome of a case."""
     FakeGroup.labels = []
     clock = [0.0]
     outcomes: dict[str, str] = {}
@@ -77,7 +77,7 @@ def test_a_campaign_that_is_cut_off_goes_on_with_what_has_not_run(run):
 
 
 def test_tables_whose_records_were_lost_are_not_used_again(run):
-    """Their topic holds the same events, which would be there twice."""
+    """Their topic already has the same events, which would then be there twice."""
     ledger_directory("campaign.17-small-g01-1").mkdir(parents=True)
     run().run()
     assert FakeGroup.labels == ["17-small-g01-2", "17-small-g02-1"]

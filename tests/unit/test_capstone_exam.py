@@ -1,4 +1,4 @@
-"""The parts of an exam that need no service: its record, the certificate, the job that travels."""
+"""Parts of an exam that need no service: its record, the certificate, and packing the job."""
 
 import linecache
 import pickle
@@ -51,7 +51,7 @@ def refused(message="3 keys show an older event"):
 
 @pytest.fixture
 def objects(monkeypatch):
-    """A store that holds what a test puts into it: sizes by key."""
+    """Objects of a fake store, which a test fills: sizes in bytes by key."""
     held: dict[str, int] = {}
 
     def list_objects(endpoints, prefix):
@@ -196,7 +196,7 @@ def test_functions_travel_with_what_they_use():
 
 
 class Lab:
-    """Stands for the lesson's handle."""
+    """Stands in for the lesson's handle."""
 
 
 Lab.__module__ = "lab_env.lab.handle"

@@ -1,4 +1,4 @@
-"""The judge of the capstone: right answers pass in any form, and each mistake gets its own name."""
+"""The capstone's judge: right answers pass in any form, and each mistake has its own message."""
 
 from dataclasses import replace
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""The capstone's events and their oracle: hand-computed cases, and what holds for every seed."""
+"""The capstone's events and oracle: hand-computed cases, and properties that hold for any seed."""
 
 import json
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""The six phases with a job that is played: no Spark, no Kafka, no store."""
+"""The exam's six phases with a simulated job: no Spark, no Kafka, no store."""
 
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,10 +16,10 @@ SEED = 815
 
 
 class PlayedJob:
-    """A job that knows what was delivered; a test may make it forget or fail.
+    """Simulated job process, which knows what was delivered; a test can make it lose rows or fail.
 
     Args:
-        stage: what the test plays.
+        stage: the fixture of this name.
     """
 
     def __init__(self, stage):
@@ -91,7 +91,7 @@ class PlayedJob:
 
 @pytest.fixture
 def stage(monkeypatch):
-    """What a test plays: which variant, when the kill succeeds, and what the job does wrong."""
+    """Settings of the simulated job: variant, try at which the kill succeeds, and mistakes."""
     played = SimpleNamespace(
         variant=VARIANTS["iot"], written=(), tries=0, caught_at=1, fails=False, hidden=0, files=3,
         cleaned=False, processes=[], wanted=[], runs=0, edit=lambda frames: frames, sent=[],

@@ -1,4 +1,4 @@
-"""Every proof can fail, and every claim of the articles points to one that measures it."""
+"""Every proof can fail, and every claim of the articles refers to a proof that measures it."""
 
 import ast
 import csv
@@ -25,7 +25,7 @@ PROOFS = {
 
 
 def can_fail(test: ast.expr) -> bool:
-    """Whether a condition asks about a variable and is not true in any case."""
+    """Return True if a condition uses a variable and is not always true."""
     match test:
         case ast.BoolOp(op=ast.Or(), values=values):
             return all(map(can_fail, values))

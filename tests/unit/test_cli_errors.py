@@ -1,4 +1,4 @@
-"""What a person sees who mistypes: one sentence, the next step, a status that is not zero."""
+"""A mistyped command prints one sentence and the next step, and exits with a non-zero status."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from lab_env.platform.settings import settings
 
 
 def lab(*arguments: str, home="/nonexistent", **more: str) -> subprocess.CompletedProcess:
-    """Give a `lab` command as a person does, to a process of its own."""
+    """Run a `lab` command in a separate process, as a user does."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("LAB_")}
     environment |= {"LAB_HOME": str(home), "LAB_CACHE": str(settings().cache), **more}
     command = [sys.executable, "-I", "-m", "lab_env.cli", *arguments]
@@ -21,7 +21,7 @@ def lab(*arguments: str, home="/nonexistent", **more: str) -> subprocess.Complet
 
 
 def left_running(home) -> list[psutil.Process]:
-    """Processes of a lab that are still there."""
+    """Return the processes of a lab that are still running."""
     return [p for p in psutil.process_iter() if environment_of(p).get(MARK) == str(home)]
 
 

@@ -1,4 +1,4 @@
-"""Every command, and make, has a help page that fits a terminal of 80 columns."""
+"""Every command has a help page that fits 80 columns, and `make help` lists every target."""
 
 import re
 import shlex
@@ -20,7 +20,7 @@ ROOT = get_command(app)
 def commands(
     command: click.Command = ROOT, path: str = "lab"
 ) -> Iterator[tuple[str, click.Command]]:
-    """Yield every command with what a person types for it."""
+    """Yield every command with its path, such as `lab cloud env`."""
     yield path, command
     for name, child in getattr(command, "commands", {}).items():
         yield from commands(child, f"{path} {name}")

@@ -1,4 +1,4 @@
-"""An answer counts in every form that means the same; any other form raises `Unreadable`."""
+"""Answers are accepted in every equivalent form; any other form raises `Unreadable`."""
 
 from datetime import datetime
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""`lab progress` and `lab author` answer from the shell, without services."""
+"""`lab progress` and `lab author` work in a terminal without running services."""
 
 import json
 

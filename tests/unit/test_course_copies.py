@@ -1,4 +1,4 @@
-"""Learners work on copies: updates reach untouched ones, and no answer is lost unasked."""
+"""Learners work on copies: an update replaces unchanged ones, and never overwrites answers."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ def write(path: Path, text: str, **metadata) -> None:
 
 
 def read(path: Path) -> str:
-    """The text of a notebook's one cell."""
+    """Return the text of a notebook's only cell."""
     return json.loads(path.read_text())["cells"][0]["source"]
 
 

@@ -1,4 +1,4 @@
-"""What a learner meets: four outcomes, hints one after another, the solution after an attempt."""
+"""Exercises: four outcomes, hints one by one, and the solution only after an attempt."""
 
 import json
 import re
@@ -23,7 +23,7 @@ from lab_env.platform.settings import REPOSITORY
 
 @check("77.1")
 def adds_up(lab, answer):
-    """The learner's function adds two amounts; the lab of this test is its list of amounts."""
+    """Expect the sum of two amounts, or a function that adds them; `lab` is the list of amounts."""
     value = answer(lab) if callable(answer) else answer
     expect(value == 30, "{} is not the sum.", value)
     return "Right."
@@ -103,7 +103,7 @@ class DoesNothing:
 
 
 class Stub:
-    """One of two methods is written."""
+    """One of its two methods is written."""
 
     def add(self, amounts):
         return sum(amounts)
@@ -112,7 +112,7 @@ class Stub:
 
 
 class Heir(Stub):
-    """What it inherits is not its own."""
+    """It inherits an unwritten method, which does not count as its own."""
 
     pace = 1
 

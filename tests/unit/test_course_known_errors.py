@@ -1,4 +1,4 @@
-"""Cards of known errors come from the troubleshooting page, and only for errors that it knows."""
+"""Cards for known errors come from the troubleshooting page; other errors get no card."""
 
 import importlib
 import socket
@@ -36,7 +36,7 @@ def test_a_card_has_cause_and_fix_as_text_and_leads_to_its_section():
 
 
 def refused() -> ConnectionRefusedError:
-    """What the learner's own client raises where nothing listens: no JVM has ended."""
+    """Return the error of a learner's own client if nothing listens; no JVM has died then."""
     with pytest.raises(ConnectionRefusedError) as raised:
         socket.create_connection(("127.0.0.1", 1))
     return raised.value
@@ -69,7 +69,7 @@ def test_nothing_is_said_of_other_errors(error):
 
 @pytest.fixture
 def shell(monkeypatch):
-    """A shell of IPython in which cells run, and the HTML that it displays."""
+    """An IPython shell that runs cells, and the list of HTML that it displays."""
     shell = InteractiveShell.instance()
     shown = []
     monkeypatch.setattr(

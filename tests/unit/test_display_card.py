@@ -13,7 +13,7 @@ PIECES = ["**", "*", "_", "<b>", "&lt;", "options", " ", "{}", "'", '"', "\\", "
 
 
 def draw(rng: random.Random, without: str = "") -> str:
-    """Code made of what Markdown and HTML could take for their own."""
+    """Return random code made of pieces that Markdown or HTML could interpret."""
     text = "".join(rng.choice(PIECES) for _ in range(rng.randint(1, 12))).strip() or "x"
     return text.replace(without, "") or "x" if without else text
 

@@ -1,4 +1,4 @@
-"""The guides, with the README: their commands and settings exist."""
+"""The commands and settings that the README and the guides name exist."""
 
 import re
 
@@ -13,7 +13,7 @@ GUIDES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted(DOCS
 
 
 def named(pattern: str) -> set[str]:
-    """What a pattern finds in any of the guides."""
+    """Return every match of a pattern in the guides."""
     texts = (guide.read_text(encoding="utf-8") for guide in GUIDES)
     return {name for text in texts for name in re.findall(pattern, text, re.MULTILINE)}
 

@@ -1,4 +1,4 @@
-"""The ejected project stands by itself and has the lab's options; ejecting overwrites no work."""
+"""An ejected project needs no lab and has the lab's options; ejecting overwrites no work."""
 
 import hashlib
 import importlib.util
@@ -60,7 +60,7 @@ def test_its_options_are_those_of_the_labs_pipeline(project):
 
 @pytest.fixture
 def job(project, monkeypatch) -> ModuleType:
-    """The project's job.py, without a Spark."""
+    """The project's job.py as a module; it starts no Spark."""
     monkeypatch.syspath_prepend(str(project))
     yield module_of(project / "job.py")
     for name in [name for name in sys.modules if name.partition(".")[0] == "orders"]:

@@ -50,7 +50,7 @@ def test_no_file_names_an_index(text):
 
 
 def digests(kind: str, name: str, pin: dict) -> list[str]:
-    """The checksums by which set-up verifies an artefact of versions.toml, in hexadecimal."""
+    """Return the hexadecimal checksums by which set-up verifies an artefact of versions.toml."""
     if kind == "wheels":
         return [digest.removeprefix("sha256:") for digest in pin["hashes"]]
     if kind == "archives":
@@ -65,7 +65,7 @@ def digests(kind: str, name: str, pin: dict) -> list[str]:
 
 
 def unverified(versions: dict) -> list[str]:
-    """The artefacts of versions.toml that have no checksum, or a malformed one."""
+    """Return the artefacts of versions.toml that have no checksum, or a malformed one."""
     missing = []
     for kind, pins in versions.items():
         for name, pin in pins.items():

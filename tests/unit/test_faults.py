@@ -1,4 +1,4 @@
-"""Faults hit the whole process tree, and a freeze always ends."""
+"""Faults affect the whole process tree, and a freeze always ends."""
 
 import subprocess
 import sys
@@ -23,7 +23,7 @@ PROGRAM = [
 
 @contextmanager
 def family():
-    """The process ids of a running parent and its child."""
+    """Start a parent process and its child; yield both, and kill them at the end."""
     parent = subprocess.Popen(PROGRAM, stdout=subprocess.PIPE, text=True)
     try:
         assert {parent.stdout.readline(), parent.stdout.readline()} == {"1\n", "2\n"}
@@ -38,7 +38,7 @@ def family():
 
 
 def all_are(state: str, processes: list[psutil.Process]) -> bool:
-    """Whether the processes come to a state; a signal takes a moment to act."""
+    """Return True if all processes reach a state within 10 s; a signal takes a moment to act."""
     deadline = time.monotonic() + 10
     while {process.status() for process in processes} != {state}:
         if time.monotonic() > deadline:

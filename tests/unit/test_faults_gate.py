@@ -45,7 +45,7 @@ KEYS = {
 
 
 class FakeStore(BaseHTTPRequestHandler):
-    """Remembers what it got; answers GETs in chunks, as a store may."""
+    """Records the PUTs that it receives; answers GETs in chunks, as a real store may."""
 
     protocol_version = "HTTP/1.1"
     got: ClassVar[list[tuple[str, str, bytes, dict]]] = []
@@ -90,7 +90,7 @@ def gate():
 
 
 def call(gate: Gate, method: str, key: str, body: bytes | None = None, **headers: str):
-    """One request through the gate: status and body."""
+    """Send a request through the gate; return status and body."""
     connection = http.client.HTTPConnection(gate.url.removeprefix("http://"), timeout=10)
     try:
         connection.request(method, f"/lakehouse/{key}", body, headers)

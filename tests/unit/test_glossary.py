@@ -1,4 +1,4 @@
-"""Every link into the glossary arrives."""
+"""Every link to the glossary has a target."""
 
 import re
 
@@ -13,7 +13,7 @@ LINK = re.compile(r"\(\.\./docs/glossary\.md#([^)]*)\)")
 
 
 def anchor(term: str) -> str:
-    """The anchor of a heading, as GitHub and JupyterLab make it."""
+    """Return the anchor of a heading, as GitHub and JupyterLab generate it."""
     return re.sub(r"[^\w\- ]", "", term.lower()).replace(" ", "-")
 
 

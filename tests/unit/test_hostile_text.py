@@ -1,4 +1,4 @@
-"""Text of an event that looks like HTML is shown as text, wherever the lab or a lesson shows it."""
+"""Event text that looks like HTML is shown as text, wherever the lab or a lesson shows it."""
 
 import re
 from html.parser import HTMLParser
@@ -23,7 +23,7 @@ FRAME = pd.DataFrame({HOSTILE: [HOSTILE, "O-17"], "n": [1, 2]}, index=[HOSTILE, 
 
 
 def chart() -> str:
-    """A chart with the text wherever a chart has text."""
+    """Return a chart with the hostile text in every place that takes text."""
     figure, axes = new_chart(HOSTILE, HOSTILE, HOSTILE)
     axes.bar([HOSTILE], [1], label=HOSTILE)
     axes.legend()
@@ -31,7 +31,7 @@ def chart() -> str:
 
 
 def engines() -> str:
-    """Rows and errors as the engines gave them."""
+    """Return a matrix of engines with the hostile text in rows, a question and an error."""
     rows = pd.DataFrame({"op": [HOSTILE]})
     replies = {
         (HOSTILE, "mor", "Spark SQL"): Reply(rows),
@@ -41,7 +41,7 @@ def engines() -> str:
 
 
 def page_of_a_tour() -> str:
-    """The page of a tour that found the text in a query and in a problem."""
+    """Return a tour's page with the hostile text in a query and in a problem."""
     tour = Tour(500, 60, problems=[HOSTILE])
     sink = dict.fromkeys(
         [*tour_report.VERDICTS, "commits", "files", "bytes", "freshness_p50_s", "freshness_p95_s"],
@@ -54,7 +54,7 @@ def page_of_a_tour() -> str:
 
 
 def page_of_a_room() -> str:
-    """The page of a room with a seat that calls itself so."""
+    """Return a room's page with the hostile text as a seat's name and as the command to join."""
     board = Board()
     board.receive(Report(seat="0" * 16, name=HOSTILE))
     return room_page(board, join=HOSTILE)
@@ -76,7 +76,7 @@ SHOWN = {
 
 
 class Tags(HTMLParser):
-    """Collects the tags of a page."""
+    """Collects a page's tags, its event attributes and its text."""
 
     def __init__(self, html: str):
         super().__init__()

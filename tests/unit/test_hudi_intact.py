@@ -1,4 +1,4 @@
-"""A damaged file of a table is named before a reader trips on it, or passes over it in silence."""
+"""Damaged files of a table are reported before readers fail on them or silently skip them."""
 
 import struct
 
@@ -20,7 +20,7 @@ from lab_env.tables.hudi.intact import damaged_files, damaged_metadata, log_dama
 
 
 def block(content: bytes = b"payload") -> bytes:
-    """A block of a log file: mark, length, something, and the length with the mark."""
+    """Return a log file's block: magic, length, some bytes, and the length including the magic."""
     length = len(content) + 8
     return b"#HUDI#" + struct.pack(">q", length) + content + struct.pack(">q", length + 6)
 
@@ -35,14 +35,14 @@ COMMITS = {
 
 
 class Files(FilesInMemory):
-    """Files with their true sizes."""
+    """Files in memory with their real sizes."""
 
     def sizes(self):
         return {key: len(self.contents.get(key, b"")) for key in self.keys}
 
 
 def files(**changed: bytes | None) -> Files:
-    """The table, with some files replaced, or without them."""
+    """Return the table with some files replaced, or removed if their content is None."""
     keys = {"base": base(T1), "log": log(T2), "instant": done(T2)[0]}
     contents = PLACES | COMMITS | {keys[name]: content for name, content in changed.items()}
     present = {key: content for key, content in contents.items() if content is not None}

@@ -1,6 +1,6 @@
-"""A table's past, rebuilt from what its instants recorded: made-up tables with one trap each.
+"""A table's past, rebuilt from its instants: made-up tables, each with one special case.
 
-`tests/integration/test_xray.py` compares the past of tables that Hudi wrote with their listings.
+`tests/integration/test_xray.py` compares the past of tables written by Hudi with their listings.
 """
 
 import pytest
@@ -35,7 +35,7 @@ RESTORE = {
 
 
 def wrote(instant: str, *keys: str, operation="UPSERT", action="deltacommit", end_of=None, **more):
-    """The content of the file that completes a write of these files, by its key."""
+    """Return the timeline file that completes a write of these files: its key and content."""
     stats = [
         stat(key, written=3, size=1000, group=key.rpartition("/")[2].lstrip(".").split("_")[0])
         for key in keys
@@ -44,23 +44,23 @@ def wrote(instant: str, *keys: str, operation="UPSERT", action="deltacommit", en
 
 
 def cleaned(instant: str, *keys: str) -> dict[str, bytes]:
-    """The content of the file that completes a clean of these files, by its key."""
+    """Return the timeline file that completes a clean of these files: its key and content."""
     record = {DAY: {"successDeleteFiles": [key.rpartition("/")[2] for key in keys]}}
     return {done(instant, "clean")[0]: avro(CLEAN, {"partitionMetadata": record})}
 
 
 def past(*listed: str, last: int = 30, **contents: bytes) -> Past:
-    """The past of a table with these contents, of whose data files these are stored."""
+    """Return the past of a table with these timeline files and the listed data files."""
     return past_of(snapshot(*listed, contents=contents), last)
 
 
 def names(moment) -> list[str]:
-    """The data files of a moment, by their keys."""
+    """Return the keys of the data files that existed at a moment."""
     return sorted(file.key for file in moment.table.files)
 
 
 def read(moment) -> list[str]:
-    """What a query of the newest state read then."""
+    """Return the keys of the files that a snapshot query would have read at a moment."""
     return sorted(file.key for part in moment.table.current for file in part.files)
 
 

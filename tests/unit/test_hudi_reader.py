@@ -1,4 +1,4 @@
-"""What the reader asks a table's files for, and how another project uses it."""
+"""The reader reads only the files that it needs, and works in other projects."""
 
 import os
 import subprocess
@@ -26,7 +26,7 @@ print(*sys.modules)
 
 
 class RecordedFiles(FilesInMemory):
-    """Files that record which were read; those in `gone` are deleted before they are read."""
+    """Files in memory that log each read; those in `gone` are deleted before they are read."""
 
     def __init__(self, *gone: str):
         super().__init__("t", COW, KEYS, CONTENTS)

@@ -1,4 +1,4 @@
-"""Instants, file slices, what readers see, and what is new, from names and metadata."""
+"""Instants, file slices, visible files and changes, derived from file names and metadata."""
 
 import pytest
 from xray_tables import (

@@ -1,4 +1,4 @@
-"""While a first set-up runs beside JupyterLab, whoever needs its result waits for it."""
+"""While a first set-up runs alongside JupyterLab, commands that need its result wait for it."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ with announced(lambda line: None) as report:
 
 @pytest.fixture
 def set_up(home):
-    """A set-up of this lab in another process, which ends with its standard input."""
+    """A set-up of this lab in another process, which ends when its stdin is closed."""
     with subprocess.Popen(
         [sys.executable, "-c", SET_UP], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:

@@ -1,4 +1,4 @@
-"""The first step of set-up, before there is anything but some Python."""
+"""The first step of set-up, which needs only a Python, of any version."""
 
 import contextlib
 import os
@@ -20,13 +20,13 @@ AS_PYTHON_314 = (
 
 
 def program(path: Path, script: str) -> None:
-    """An executable shell script."""
+    """Write an executable shell script."""
     path.write_text("#!/bin/sh\n" + script)
     path.chmod(0o755)
 
 
 def bootstrap_as_314(path: Path) -> subprocess.CompletedProcess:
-    """Run it with only one folder on PATH."""
+    """Run the bootstrap as Python 3.14, with a single folder on PATH."""
     environment = {**os.environ, "PATH": str(path), "LAB_CACHE": str(path / "cache")}
     command = [sys.executable, "-c", AS_PYTHON_314]
     return subprocess.run(
@@ -113,7 +113,7 @@ build_editable = build_wheel
 
 
 def source(folder: Path, name: str) -> None:
-    """The sources of an empty package, which builds itself."""
+    """Write the sources of an empty package, with their own build backend."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "backend.py").write_text(f"NAME = {name!r}\n{BACKEND}")
     (folder / "PKG-INFO").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")

@@ -1,4 +1,4 @@
-"""A bundle names its checksum, and the other machine compares its files once."""
+"""A bundle is made with a checksum, and the machine that unpacks it checks its files once."""
 
 import hashlib
 import subprocess
@@ -15,7 +15,7 @@ PINS = {"jars": {"spark": {JAR: hashlib.sha256(b"a jar").hexdigest()}}}
 
 
 def write(path: Path, content: bytes = b"") -> Path:
-    """A file with its folders."""
+    """Write a file and create its folders; return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     return path
@@ -23,7 +23,7 @@ def write(path: Path, content: bytes = b"") -> Path:
 
 @pytest.fixture
 def cache(tmp_path, monkeypatch, configure) -> Path:
-    """The cache of a machine that is set up, in small."""
+    """A small cache, like that of a machine that is set up."""
     cache = tmp_path / "streaming-lakehouse"
     configure(cache=cache)
     monkeypatch.setattr(jars, "versions", lambda: PINS)
@@ -36,7 +36,7 @@ def cache(tmp_path, monkeypatch, configure) -> Path:
 
 @pytest.fixture
 def unpacked(cache, tmp_path, monkeypatch, configure) -> Path:
-    """The cache of another machine, which comes from a bundle."""
+    """The cache of another machine, unpacked from a bundle."""
     monkeypatch.setattr(bundle, "fetch_java", lambda *arguments: None)
     monkeypatch.setattr(
         bundle, "pack_wheels", lambda folder, say: write(folder / "a.whl", b"a wheel").parent

@@ -1,4 +1,4 @@
-"""A Go build takes the modules of the repository's go.sum only, however Go is configured."""
+"""A Go build uses only modules listed in the repository's go.sum, however Go is configured."""
 
 import hashlib
 import re
@@ -50,7 +50,7 @@ def test_other_checksums_get_another_folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch, configure) -> Path:
-    """An empty cache, and a module to build whose go.sum is right."""
+    """Folder with an empty cache and a module to build, whose go.sum is correct."""
     configure(cache=tmp_path / "cache")
     folder = tmp_path / "go" / "hello"
     folder.mkdir(parents=True)
@@ -68,7 +68,7 @@ def machine(tmp_path, monkeypatch, configure) -> Path:
 
 
 def h1(files: dict[str, str], prefix: bool = False) -> str:
-    """Go's checksum of a module's files."""
+    """Return Go's `h1:` checksum of a module's files."""
     place = f"{MODULE}@{VERSION}/" if prefix else ""
     lines = [
         f"{hashlib.sha256(text.encode()).hexdigest()}  {place}{name}\n"
@@ -78,7 +78,7 @@ def h1(files: dict[str, str], prefix: bool = False) -> str:
 
 
 def fake_go(machine: Path, monkeypatch, script: str) -> None:
-    """A Go that knows `go env GOPROXY`, and does this instead of a build."""
+    """Use a fake Go, which answers `go env GOPROXY` and runs the script for all other commands."""
     go = machine / "fake-go"
     go.write_text(f'#!/bin/sh\nif [ "$1" = env ]; then echo "$GOPROXY"; exit; fi\n{script}\n')
     go.chmod(0o755)
@@ -159,7 +159,10 @@ def test_another_failure_keeps_what_was_fetched(machine, monkeypatch):
 
 @pytest.fixture
 def real_go(machine, monkeypatch) -> Path:
-    """This machine's own Go, and a proxy in a folder that has the module."""
+    """Path of go.sum for a build with this machine's own Go.
+
+    The Go proxy is a folder that has the module.
+    """
     go = shutil.which("go")
     if go is None:
         not_here("this machine has no Go of its own")

@@ -1,4 +1,4 @@
-"""Which Java is used: 17 and nothing else, the machine's own first."""
+"""The lab uses Java 17 only, and prefers one that the machine already has."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from lab_env.platform.install import java
 
 
 def installation(folder: Path, version: str) -> Path:
-    """A folder that looks like a Java installation of a version."""
+    """Create a folder that looks like a Java installation of a version."""
     (folder / "bin").mkdir(parents=True)
     (folder / "bin" / "java").write_text("#!/bin/sh\nexit 1\n")
     (folder / "bin" / "java").chmod(0o755)
@@ -19,7 +19,7 @@ def installation(folder: Path, version: str) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_java(tmp_path, monkeypatch, configure):
-    """A machine without any Java."""
+    """A machine without Java."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     configure(cache=tmp_path / "cache")

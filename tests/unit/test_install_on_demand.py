@@ -1,4 +1,4 @@
-"""What is fetched on demand: one file of a module, the kept part of a wheel, its size in words."""
+"""Downloads on demand: one file of a module, the needed part of a wheel, a size in words."""
 
 import subprocess
 from xml.etree import ElementTree

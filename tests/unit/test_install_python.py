@@ -1,7 +1,7 @@
-"""Where no fitting Python is found, set-up fetches one: with consent, and from a mirror.
+"""If no supported Python is found, set-up fetches one: with consent, and from a mirror.
 
-No registry that the tests reach has the archives of python-build-standalone. The one here is made
-of the Python that runs the tests, and uv is given a list of archives that names it.
+The tests reach no registry with the archives of python-build-standalone. So they make an archive of
+the Python that runs them, and give uv a list that contains it.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ LEFT_OUT = ("test", "site-packages", "dist-packages", "__pycache__", "idlelib", 
 
 
 def archive(path: Path) -> Path:
-    """An archive laid out like those of python-build-standalone, of the Python that runs this."""
+    """Pack the Python that runs the tests in the layout of python-build-standalone."""
     own = "python{}.{}".format(*sys.version_info)
     prefix, standard = Path(sys.base_prefix), f"python/lib/{own}"
 
@@ -52,7 +52,7 @@ def archive(path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def known() -> dict:
-    """What uv knows of the archive that it would fetch for this machine."""
+    """Metadata that uv has of the archive that it would fetch for this machine."""
     uv = bootstrap._uv(cache())
     listing = ["python", "list", WANTED, "--only-downloads", "--output-format", "json"]
     return json.loads(subprocess.check_output([uv, *listing]))[0]
@@ -60,7 +60,7 @@ def known() -> dict:
 
 @pytest.fixture(scope="module")
 def mirror(known, tmp_path_factory) -> Path:
-    """A folder with the archive, where a mirror has it, and a list that names it."""
+    """A folder with the archive at a mirror's path, and a list for uv that contains it."""
     folder = tmp_path_factory.mktemp("a mirror")
     name = Path(known["url"])
     (folder / name.parent.name).mkdir()
@@ -80,10 +80,10 @@ def mirror(known, tmp_path_factory) -> Path:
 
 
 class Machine:
-    """A machine with Python 3.14 alone, and a repository whose `.venv` is complete.
+    """A machine with only Python 3.14, and a repository whose `.venv` is complete.
 
     Args:
-        folder: where all of it lies.
+        folder: gets the repository, the cache, and `bin`, the only folder on PATH.
     """
 
     def __init__(self, folder: Path):
@@ -112,7 +112,7 @@ class Machine:
         self.environment |= {"PATH": str(folder / "bin"), "LAB_CACHE": str(self.cache)}
 
     def setup(self, stdin=subprocess.DEVNULL, **variables: str) -> subprocess.CompletedProcess:
-        """Set-up, to its end."""
+        """Run set-up to completion."""
         script = AS_PYTHON_314.format(str(self.bootstrap))
         return subprocess.run(
             [sys.executable, "-c", script],
@@ -121,7 +121,7 @@ class Machine:
         )  # fmt: skip
 
     def setup_at_terminal(self, answer: str, **variables: str) -> subprocess.CompletedProcess:
-        """Set-up at a terminal, at which somebody types a line."""
+        """Run set-up at a terminal where a user types an answer."""
         keyboard, terminal = pty.openpty()
         try:
             os.write(keyboard, f"{answer}\n".encode())
@@ -133,7 +133,7 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path) -> Machine:
-    """A machine with Python 3.14 alone."""
+    """A machine with only Python 3.14."""
     return Machine(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""`make test` uses the machine that it runs on."""
+"""`make test` starts as many processes as the machine's cores and memory allow."""
 
 import builtins
 import os

@@ -1,4 +1,4 @@
-"""A JupyterLab counts as running if it answers; the file that it leaves behind does not count."""
+"""JupyterLab counts as running only if it answers; a file that it left behind does not count."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The lab's JVMs: options that belong together, and the cause in a log full of consequences."""
+"""The lab's JVMs: options that belong together, and the first cause of a failure in a log."""
 
 import json
 import re
@@ -30,7 +30,7 @@ ENDPOINTS = Endpoints(
 
 @pytest.fixture
 def built(tmp_path, monkeypatch, configure) -> dict[str, str]:
-    """Every JVM command and set of JVM options that the lab builds, by what it is for."""
+    """Every JVM command and set of JVM options that the lab builds, by purpose."""
     configure(home=tmp_path / "lab")
     found = {}
 

@@ -1,4 +1,4 @@
-"""Lesson 01 draws rates per second, each event in the half second in which it was reported."""
+"""Lesson 01's charts show events per second, counted in intervals of half a second."""
 
 import pandas as pd
 import pytest

@@ -1,4 +1,4 @@
-"""Lesson 02 makes events and loads, and computes a key's partition as Kafka does."""
+"""Lesson 02's checks generate events and loads, and compute a key's partition as Kafka does."""
 
 from random import Random
 

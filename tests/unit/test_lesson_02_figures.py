@@ -1,11 +1,11 @@
-"""Lesson 02 makes tables of receipts, from events with a celebrity."""
+"""Lesson 02's table of delivered messages, and its generated events with one busy customer."""
 
 from lab_env.lessons.l02.figures import placed
 from lab_env.shop.skew import CELEBRITY, marketplace_events
 
 
 class Receipt:
-    """A message as Kafka's client hands it over."""
+    """Stand-in for a delivered message of the Kafka client."""
 
     def __init__(self, key, partition):
         self.key, self.partition = lambda: key, lambda: partition

@@ -1,4 +1,4 @@
-"""Lesson 03's drawings show what they are given, and its tables name what the shop knows."""
+"""Lesson 03's tables of messages and orders, its charts, and its search for the Java error."""
 
 import pandas as pd
 

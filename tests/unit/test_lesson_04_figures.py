@@ -1,4 +1,4 @@
-"""The trace of one order says which events are rows, and the ledger's verdict on the sink."""
+"""The trace of an order shows which events are rows of a sink, and the ledger's verdict."""
 
 from types import SimpleNamespace
 
@@ -17,7 +17,7 @@ BAD = Reconciliation("table", TABLE, rows=3, expected=1, duplicate=2226, ghost=6
 
 
 def trace_of(**shown: list[str]) -> OrderTrace:
-    """A late payment, sent twice, behind the packing that overtook it."""
+    """Return the trace of an order whose payment arrives late and twice, after its packing."""
     arrived = pd.DataFrame(
         [
             ("e-1", "event", "new", 10_000_000),

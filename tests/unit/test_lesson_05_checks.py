@@ -1,4 +1,4 @@
-"""Lesson 05 tells tables of Hudi's defaults from those with the lesson's options."""
+"""Lesson 05 distinguishes tables with Hudi's defaults from tables with the lesson's options."""
 
 import pytest
 

@@ -1,11 +1,11 @@
-"""The heat table tells, from X-rays, what each operation added to each part of a table."""
+"""The heat table shows the bytes that each operation added to each part of a table."""
 
 from lab_env.lessons.l05.figures import WriteHeat, data_files
 from lab_env.tables.hudi.table import DataFile, Snapshot
 
 
 def picture(files: dict[str, int], since: Snapshot | None = None) -> Snapshot:
-    """An X-ray of a table with these files; names begin with their kind."""
+    """Return the X-ray of a table with these files (name to bytes); a name starts with its kind."""
     data = tuple(
         DataFile("day", "g", "1", name.split("-")[0], name, size, True)
         for name, size in files.items()

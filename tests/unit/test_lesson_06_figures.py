@@ -1,4 +1,4 @@
-"""Whose time a compaction took, and what a query read: from listings and from Spark's own pages."""
+"""Lesson 06 derives compaction times from listings, and the bytes of queries from Spark's API."""
 
 from datetime import UTC, datetime
 

@@ -1,4 +1,4 @@
-"""What lesson 07's checks compute: the instants that a copy hides."""
+"""Instants that lesson 07's checks hide in a copy of the table."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Requests are differences of the client's counters; the drawings name every file and request."""
+"""Requests are differences of the S3 client's counters; drawings count files and requests."""
 
 from types import SimpleNamespace
 
@@ -16,7 +16,7 @@ from lab_env.tables.probes.s3_requests import COUNTERS, Requests, count_requests
 
 
 class FakeStatistics:
-    """Stands for Hadoop's storage statistics: values by name, or none yet."""
+    """Stand-in for Hadoop's storage statistics, which do not exist before the first request."""
 
     def __init__(self, values):
         self.values = values

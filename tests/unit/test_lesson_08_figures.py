@@ -1,4 +1,4 @@
-"""What a write did with each file is read from the S3 client's own words and two X-rays."""
+"""Lesson 08 derives a write's work on each file from the S3 client's log and two X-rays."""
 
 import pandas as pd
 import pytest
@@ -45,7 +45,7 @@ def table(*names: str, since=None):
 
 @pytest.fixture
 def lookup() -> Lookup:
-    """Four files: one rewritten, one read, one asked for its footer, one left alone."""
+    """A write and four files: one rewritten, one read, one read only at its footer, one unread."""
     old = [f"{DAY}/{base('a')}", f"{DAY}/{base('b')}", f"{DAY}/{base('c')}", f"{NEXT}/{base('d')}"]
     before = table(*old)
     after = table(

@@ -1,4 +1,4 @@
-"""The grid has each query's answer and files, in the order of the moments."""
+"""Lesson 09's grid has each query's answer and files, in the order of the moments."""
 
 from lab_env.lessons.l09.figures import Answer, QueryGrid
 

@@ -1,4 +1,4 @@
-"""What lesson 10's checks compute: moments to ask for, and what came after a restore."""
+"""Lesson 10's checks choose moments to query, read boards, and hide writes after a restore."""
 
 from decimal import Decimal
 

@@ -1,4 +1,4 @@
-"""The as-of picture: readers see a value from its completion, AS OF says it from its request."""
+"""The as-of picture: readers see a value once its write completes, AS OF from its request on."""
 
 import pytest
 

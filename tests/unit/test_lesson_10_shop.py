@@ -1,4 +1,4 @@
-"""The shop of lesson 10 reads a table while a write is requested and not complete."""
+"""Lesson 10's shop reads a table while a write to it is in progress."""
 
 import threading
 from types import SimpleNamespace
@@ -9,7 +9,7 @@ from lab_env.lessons.l10.shop import read_during
 
 
 def lab_with(*completed: str) -> SimpleNamespace:
-    """A lab whose table has these completion times; empty while a write goes on."""
+    """Return a lab whose table has writes with these completion times; empty if in progress."""
     instants = [SimpleNamespace(completed=time) for time in completed]
     return SimpleNamespace(xray=lambda path: SimpleNamespace(instants=instants))
 

@@ -1,4 +1,4 @@
-"""Lesson 11's picture of deliveries counts a row as twice when both runs have it of one commit."""
+"""Lesson 11 counts a row as delivered twice if both runs have it from the same commit."""
 
 import pandas as pd
 

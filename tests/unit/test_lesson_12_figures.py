@@ -1,4 +1,4 @@
-"""The waterfall tells each step and must add up; the table of stories says who is not there."""
+"""Lesson 12's waterfall shows each step and must add up; its table marks absent orders."""
 
 from decimal import Decimal
 from xml.etree import ElementTree

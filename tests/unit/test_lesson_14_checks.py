@@ -1,4 +1,4 @@
-"""What lesson 14's checks compute: hidden streams, and how much a delay loses on them."""
+"""Lesson 14's checks: hidden streams, and the revenue that each watermark delay loses."""
 
 from datetime import datetime, timedelta
 
@@ -41,7 +41,10 @@ def test_a_minute_whose_orders_all_came_too_late_is_final_and_lost():
 
 
 def dropped_with(delay_minutes: float, orders) -> list:
-    """Orders that Spark drops: a batch is judged by the watermark before the batch before it."""
+    """Return the late orders that Spark drops.
+
+    Spark judges a batch by the watermark of the batch before it.
+    """
     dropped, ends = [], []
     for batch in range(PHONE_BATCHES):
         rows = orders[batch * PER_BATCH : (batch + 1) * PER_BATCH]

@@ -1,4 +1,4 @@
-"""Drawings of lesson 14 say what Spark did: which orders were late, what each batch wrote."""
+"""Lesson 14's drawings show which orders were late, and the state that each batch wrote."""
 
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -30,7 +30,7 @@ def at(minutes: int, seconds: int = 0) -> datetime:
 
 
 def batch(orders: int, watermark: str, rows: int = 0) -> dict:
-    """One report of a query, with a watermark such as `12:04:30`."""
+    """Return a query's progress report, with a watermark such as `12:04:30`."""
     moment = BEGIN if watermark == BEGIN else f"2026-11-20T{watermark}.000Z"
     return {
         "numInputRows": orders,

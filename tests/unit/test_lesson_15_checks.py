@@ -1,4 +1,4 @@
-"""Hidden data of lesson 15 tells the right answer from every short cut."""
+"""Lesson 15's hidden data contains the cases in which shortcuts give a wrong answer."""
 
 import random
 from collections import Counter

@@ -1,4 +1,4 @@
-"""Lesson 15 draws positions of a log, and calls Connect so that a refusal names the next step."""
+"""Lesson 15 draws WAL positions, and turns Connect's refusals into errors with a next step."""
 
 import io
 import urllib.error
@@ -24,7 +24,7 @@ NOON = datetime(2026, 11, 20, 12, 0, 0, 250_000, tzinfo=UTC)
 
 
 class FakeDatabase:
-    """Counts checkpoints; its slot is lost after some of them."""
+    """A database that counts checkpoints, and loses its slot after `lost_after` of them."""
 
     def __init__(self, lost_after):
         self.checkpoints, self.lost_after = 0, lost_after

@@ -1,4 +1,4 @@
-"""Lesson 16 shows what became of a schema: by write, by commit, and by reader."""
+"""Lesson 16 shows a schema after each write, after each commit, and as each reader sees it."""
 
 from decimal import Decimal
 

@@ -1,4 +1,4 @@
-"""Lesson 17's checks call a sink as a new process would, and no wrong way of counting is lucky."""
+"""Lesson 17's checks call a sink as in a new process, and let no wrong way of counting pass."""
 
 from collections import Counter, defaultdict, deque
 from random import Random
@@ -28,7 +28,7 @@ def test_a_new_process_remembers_nothing_of_the_last_one():
 
 
 class Memory:
-    """A sink's own object, as a notebook would define it."""
+    """A class as a notebook defines it, whose instance holds a sink's state."""
 
     def __init__(self):
         self.seen = []

@@ -1,4 +1,4 @@
-"""Lesson 17 reads five receipts from a store, draws them, and freezes a process at a moment."""
+"""Lesson 17 reads and draws five receipts, freezes a writer in a given state, shows verdicts."""
 
 import subprocess
 import sys
@@ -84,7 +84,7 @@ def noted(pid, calls):
 
 @pytest.fixture
 def writer(monkeypatch, tmp_path):
-    """A writer that runs for ever, and the list of what was done to its JVM."""
+    """A writer that never ends, and the list of freezes and resumes of its JVM."""
     calls = []
     process = SimpleNamespace(pid=1, poll=lambda: None)
     monkeypatch.setattr(WriterProcess, "jvm", SimpleNamespace(pid=2))
@@ -154,6 +154,12 @@ def test_a_writer_that_ended_first_shows_its_last_words(tmp_path):
             "Query terminated with exception: An exception was raised by the Python Proxy. Return"
             " Message: Traceback\n  File x\nRuntimeError: power failure\n",
             "RuntimeError: power failure",
+        ),
+        (
+            "Query terminated with exception: An exception was raised by the Python Proxy. Return"
+            " Message: Traceback\npy4j.protocol.Py4JJavaError: An error occurred\n"
+            ": java.io.IOException: No such file: a\n\tat b.c(D.java:1)\n",
+            "java.io.IOException: No such file: a",
         ),
     ],
 )

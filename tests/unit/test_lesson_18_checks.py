@@ -1,4 +1,4 @@
-"""Lesson 18: batches that no lucky split fits, a colleague's errors, and answers in their forms."""
+"""Lesson 18's checks: no wrong split passes by luck, and a bad answer gets a reason."""
 
 import contextlib
 import random
@@ -18,7 +18,7 @@ FILES = {key: (f"day={(key - 1) // 100}", f"file-{(key - 1) // 50}") for key in 
 
 
 def judged(answer, chosen) -> None:
-    """Judge a function of the numbers of corrections and of a batch."""
+    """Judge a function that chooses, by number, the corrections to write during a batch."""
     corrections = sorted(chosen.sample(range(1, 301), 90))
     for batch in batches_of(chosen):
         allowed = [f"O-{key}" for key in answer(corrections, batch)]

@@ -1,4 +1,4 @@
-"""What lesson 18's colleague says of her writes, and of her own end."""
+"""Lesson 18's colleague: outcomes of its writes, and errors if it is missing or was killed."""
 
 from queue import Empty
 from types import SimpleNamespace
@@ -24,7 +24,7 @@ def test_without_a_colleague_the_error_says_where_to_begin():
 
 
 def colleague_who(is_alive: bool, messages=()) -> Colleague:
-    """A colleague without a kernel, whose notebook says what a test wants."""
+    """Return a colleague without a kernel, whose notebook answers with these messages."""
     mara, said = Colleague.__new__(Colleague), iter(messages)
     mara._manager = SimpleNamespace(is_alive=lambda: is_alive)
     mara._last = "code"

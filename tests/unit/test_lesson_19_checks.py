@@ -1,4 +1,4 @@
-"""What lesson 19's checks compute: hidden days and scenarios, and answers in their forms."""
+"""Lesson 19's checks: hidden days, scenarios for alerts, and the forms of an answer."""
 
 import random
 from decimal import Decimal

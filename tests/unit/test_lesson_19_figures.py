@@ -1,4 +1,4 @@
-"""Lesson 19's books count by themselves, and its pictures keep gaps."""
+"""Lesson 19's books are computed from events alone, and its charts keep gaps."""
 
 import subprocess
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Lesson 20 draws where two lines of bytes meet, and tells what a recorded run answers."""
+"""Lesson 20 draws a break-even, tabulates bills, and compares promises with recorded runs."""
 
 import pandas as pd
 import pytest

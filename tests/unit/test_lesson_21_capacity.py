@@ -1,4 +1,4 @@
-"""Lesson 21's line finds what it was made from, its interval holds the truth, laws agree at two."""
+"""Lesson 21's fit finds the true line, its interval contains it, and laws agree at two cores."""
 
 import numpy as np
 import pandas as pd
@@ -17,7 +17,7 @@ TRUE = Line(a=1.3, b=0.0001)
 
 
 def batches(noise: float = 0.0, rounds: int = 3, seed: int = 21) -> pd.DataFrame:
-    """Batches as a machine would measure them that obeys the line, with noise in seconds."""
+    """Return the measured batches of a machine that obeys `TRUE`, with noise in seconds."""
     random = np.random.default_rng(seed)
     return pd.DataFrame(
         {

@@ -1,4 +1,4 @@
-"""Lesson 21's made-up data tells every wrong way from the right one."""
+"""Lesson 21's checks: wrong ways to count give wrong numbers, and a lag's growth is computed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Lesson 21 kills an executor only in mid-task, and ties it to a core only where one may."""
+"""Lesson 21 kills an executor only during a task, and pins it to a core only where possible."""
 
 import pandas as pd
 import psutil
@@ -14,7 +14,7 @@ NOTHING = pd.DataFrame({"status": ["SUCCESS"], "stage_try": [0]})
 
 
 class Query:
-    """A query that reports one batch per look and ends after a few."""
+    """A query that completes one batch per look, and ends after `batches` of them."""
 
     def __init__(self, batches: int):
         self.looks = 0
@@ -34,7 +34,7 @@ class Query:
 
 
 class Pages:
-    """What Spark says at each look: the task at work, and at the end the list of tries."""
+    """Stand-in for `SparkPages`: the running task's age in seconds at each look, and tasks."""
 
     application = "app-1"
 
@@ -54,7 +54,11 @@ class Pages:
 
 @pytest.fixture
 def cluster(monkeypatch):
-    """A cluster whose executor 1 has the process 4711; returns how to set Spark's answers."""
+    """A cluster whose executors run as process 4711.
+
+    Returns:
+        A function that sets Spark's answers, and returns the list of killed processes.
+    """
     killed: list[int] = []
     monkeypatch.setattr(machines, "POLL_S", 0)
     monkeypatch.setattr(machines, "alive_workers", lambda: [1, 2])

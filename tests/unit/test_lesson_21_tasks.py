@@ -1,4 +1,4 @@
-"""Lesson 21 reads Spark's list of tasks, and draws what each core did."""
+"""Lesson 21 reads Spark's list of tasks, and draws the tasks of each executor."""
 
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -21,7 +21,7 @@ STAGE = {"stageId": 7, "attemptId": 1, "name": "start at line 1", "description":
 
 
 def answer(index, second, seconds=1.0, executor="0", **more) -> dict:
-    """What the REST interface says of a task that starts at a second of a minute."""
+    """Return a task as Spark's REST API reports it; `second` is its start within a minute."""
     whole, part = divmod(second, 1)
     return {
         "index": index,

@@ -1,4 +1,4 @@
-"""An answer keeps no check waiting for ever, and leaves no stream of its own to the lesson."""
+"""An answer cannot keep a check waiting forever, and streams that it leaves are stopped."""
 
 import threading
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""What hangs or fails makes its own part unreadable, soon, and nothing else."""
+"""A part that hangs or fails is soon reported as unreadable, and affects no other part."""
 
 import json
 import threading
@@ -30,7 +30,7 @@ ORDERS = Pipeline("lesson-19", "orders", "lesson-19.orders", "s3a://b/c", "s3a:/
 
 
 def writer(home, name: str, state: str | None = None, sinks=("cow", "json")) -> None:
-    """The files that a writer leaves."""
+    """Write the files that a pipeline's writer leaves in LAB_HOME."""
     folder = home / "writers" / name
     folder.mkdir(parents=True)
     job = {"name": name, "topic": "tour.orders", "base": "s3a://lakehouse/tour", "sinks": sinks}
@@ -130,7 +130,7 @@ def test_a_reading_that_fails_is_down_at_once_and_says_why():
 
 
 def test_two_scrapes_at_once_wait_for_the_same_reading(monkeypatch):
-    """The second scrape comes while the first one's thread has not begun to run."""
+    """The second scrape comes before the first one's reading thread has started."""
     starting, start = threading.Event(), threading.Thread.start
 
     def start_late(thread):
@@ -151,7 +151,7 @@ def test_two_scrapes_at_once_wait_for_the_same_reading(monkeypatch):
 
 
 def test_what_is_stopped_begins_no_reading():
-    """A connection is closed once it is stopped; a reading that began then would use it."""
+    """A stop closes the connection; a reading that began later would use the closed one."""
     values = iter([1, 2])
     latest = Latest(lambda: next(values))
     latest.begin()
@@ -162,7 +162,7 @@ def test_what_is_stopped_begins_no_reading():
 
 @pytest.fixture
 def parts(monkeypatch):
-    """The readers of a pipeline, which a test may break."""
+    """The reader of each part of a pipeline; a test can replace one with one that fails."""
     parts = {
         "checkpoint": lambda: Position({0: 4}, 2),
         "topic": lambda position: Topic({0: 5}, position, {0: time.time() - 7}, {}),

@@ -1,4 +1,4 @@
-"""The metrics of a pipeline follow from what was read; what was not read has no value."""
+"""A pipeline's metrics are computed from the parts that were read; others have no value."""
 
 import json
 import re
@@ -16,7 +16,7 @@ LABELS = {"namespace": "lesson-19", "pipeline": "orders"}
 
 
 def values(samples) -> dict[str, float]:
-    """Values by metric, with the label that only one metric has."""
+    """Return values by metric and its `partition`, `part` or `recorded_in` label."""
     extra = ("partition", "part", "recorded_in")
     names = [
         ":".join(

@@ -1,4 +1,4 @@
-"""What `lab` says without an argument: what runs, and one next step that makes sense."""
+"""`lab` without an argument shows the state of each program and one sensible next step."""
 
 import sys
 from dataclasses import replace
@@ -17,7 +17,7 @@ from lab_env.platform.services import ServiceStatus
 
 
 def said(*passed: str, tried: str = "", state: str = "stopped", of: str = "minio", **facts) -> str:
-    """The next step after some exercises were passed, one after the other, and one was tried."""
+    """Return the next step after these exercises were passed in turn, and one was tried."""
     kept = {
         name: {"outcome": "passed", "at": f"2026-01-01T00:00:{second:02}"}
         for second, name in enumerate(passed)

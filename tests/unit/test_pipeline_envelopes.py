@@ -1,4 +1,4 @@
-"""A change event is read in the form that its column has, and is of the table that is followed."""
+"""A change event is read in the format of each column, and only if it is of the right table."""
 
 import json
 import time
@@ -33,14 +33,14 @@ MOST_SECONDS = 0.05
 
 
 def change(op: str = "u", before=ORDER, after=ORDER, schema="public", **values) -> bytes:
-    """An update; further values go into the row after it."""
+    """Return a change event, by default an update; further values are added to its new row."""
     source = {"schema": schema, "table": "orders", "lsn": 500, "sequence": None, "ts_ms": 7}
     image = after and after | values
     return json.dumps({"before": before, "after": image, "source": source, "op": op}).encode()
 
 
 def verdict(value: bytes, columns: Mapping[str, str] = ORDERS, topic=TOPIC, table="") -> str:
-    """The reason, or `valid`."""
+    """Return the reason why an event is malformed, or `valid`."""
     try:
         ChangeReader(columns, table).read(b"{}", value, topic)
     except Malformed as malformed:

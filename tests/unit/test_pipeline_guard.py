@@ -22,7 +22,7 @@ OWN, OTHER = "11111111-aaaa", "22222222-bbbb"
 
 
 class FakeStore:
-    """Objects in memory, as `lab_env.platform.store` shows them."""
+    """Stand-in for `lab_env.platform.store`, with objects in memory."""
 
     def __init__(self):
         self.objects: dict[str, bytes] = {}
@@ -48,22 +48,22 @@ class FakeStore:
                 del self.objects[key]
 
     def commit(self, instant: str, batch: int | None, identifier=OWN, action="commit"):
-        """A complete write; without a batch it is a compaction."""
+        """Add a completed write; without a batch number it is a compaction."""
         notes = {} if batch is None else {CHECKPOINT: json.dumps({identifier: str(batch)})}
         self.write(instant, notes, action)
 
     def write(self, instant: str, notes: dict[str, str], action="commit"):
-        """A complete write with these notes."""
+        """Add a completed write with these notes in its extra metadata."""
         key = next(key for key in done(instant, action) if "_" in key)
         self.objects[f"x/orders_cow/{key}"] = committed("UPSERT", stat("d=1/f"), **notes)
 
     def archive(self, *writes: tuple[str, dict[str, str]]):
-        """Complete writes, each an instant and its notes, which the timeline no longer has."""
+        """Add archived writes, each given as its instant and its notes."""
         rows = [(at, "commit", committed("UPSERT", stat("d=1/f"), **notes)) for at, notes in writes]
         self.objects |= {f"x/orders_cow/{key}": file for key, file in history_of(*rows).items()}
 
     def checkpoint(self, planned: int, finished: int, identifier=OWN):
-        """A checkpoint with batches from 0 on."""
+        """Add a checkpoint with planned and finished batches from 0 to these numbers."""
         self.objects["x/_checkpoints/cow/metadata"] = json.dumps({"id": identifier}).encode()
         for folder, newest in (("offsets", planned), ("commits", finished)):
             for number in range(newest + 1):
@@ -80,7 +80,7 @@ def fake(monkeypatch):
 
 
 def claimed(**options) -> str:
-    """The name under which the stream may write."""
+    """Return the identifier under which the stream may write."""
     return claim_table(HERE, TABLE, PATH, cores=2, **options)[guard.IDENTIFIER]
 
 
@@ -120,7 +120,7 @@ def test_a_table_from_before_keeps_the_default_name_of_its_stream(fake):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_a_stream_is_known_by_its_own_newest_batch_wherever_it_stands(fake, seed):
-    """Batch writes, compactions and another stream follow it, and Hudi archives the oldest."""
+    """Batch writes, compactions and another stream's batches follow; the oldest are archived."""
     rng, newest, writes = Random(seed), 0, [{CHECKPOINT: json.dumps({OWN: "0"})}]
     for _ in range(rng.randint(0, 40)):
         kind = rng.choice(["own", "another", "none"])

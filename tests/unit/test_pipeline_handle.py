@@ -1,4 +1,4 @@
-"""A writer's handle says how far it is behind, also on a topic that grows meanwhile."""
+"""A writer's handle reports the lag of each sink, even while the topic grows."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_what_a_sink_has_read_beyond_the_given_offsets_makes_up_for_nothing(writ
 
 
 def test_a_sink_that_is_beyond_the_given_offsets_is_not_behind(writer):
-    """Otherwise whoever waits for it while events are sent waits for ever."""
+    """A wait for the sink would otherwise never end while events are being sent."""
     assert writer.lag(HERE, {0: 9, 1: 7})["cow"] == 0
 
 

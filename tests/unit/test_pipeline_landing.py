@@ -1,6 +1,6 @@
-"""A stream is landed exactly once, in the order of its shards, whoever dies or comes late.
+"""A stream is landed exactly once, in shard order, despite crashes, two readers and reshards.
 
-Kinesis is moto in this process, with the fixes of the lab's server; the object store is a dict.
+Kinesis is moto in this process, with the lab server's fixes; the object store is a dict.
 """
 
 import io
@@ -28,7 +28,7 @@ fix_moto()
 
 
 class Bucket(dict):
-    """The object store: key to bytes; `put_object` replaces nothing where that is asked for."""
+    """The object store as a dict of key to bytes; `put_object` refuses to overwrite."""
 
     def put_object(self, Bucket: str, Key: str, Body: bytes, IfNoneMatch: str):
         if Key in self:
@@ -61,7 +61,7 @@ def emulator():
 
 @pytest.fixture
 def kinesis(emulator, monkeypatch):
-    """The client, with the stream `orders` of two shards."""
+    """A client of a Kinesis with the stream `orders`, which has two shards."""
     monkeypatch.setattr(streams, "client", lambda address, seconds=10.0: emulator)
     emulator.create_stream(StreamName="orders", ShardCount=2)
     yield emulator
@@ -97,7 +97,7 @@ def merge(kinesis) -> None:
 
 
 def landed(bucket: Bucket) -> list[dict]:
-    """All landed rows, in the order of files."""
+    """Return all landed rows, in the order of their files."""
     tables = (pq.read_table(io.BytesIO(bucket[key])) for key in sorted(bucket))
     return [row for table in tables for row in table.to_pylist()]
 

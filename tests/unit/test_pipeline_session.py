@@ -1,4 +1,4 @@
-"""A program that starts a session of its own is told how by its environment, and by that alone."""
+"""A program that starts its own session is configured by environment variables alone."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ HERE = Endpoints("http://s3", "key", "secret", "eu", "lake", "kafka:1")
 
 @pytest.fixture
 def started(monkeypatch, tmp_path) -> dict:
-    """What a program's session is built of."""
+    """The arguments with which a program's session is built."""
     told = session.session_environment(HERE, tmp_path / "jars", tmp_path / "java", "-Xint")
     for name, value in told.items():
         monkeypatch.setenv(name, value)

@@ -1,4 +1,4 @@
-"""The lock of tables that several jobs write: who gets it, and what is said where it is missing."""
+"""The lock of tables that several jobs write: its options, and the error without ZooKeeper."""
 
 import json
 import socket
@@ -63,7 +63,7 @@ def test_a_writer_with_a_lock_uses_it_for_each_table_of_hudi(monkeypatch, tmp_pa
 
 @pytest.fixture
 def started(home, monkeypatch):
-    """What `Writer.start` would run: the job's file."""
+    """Function that calls `Writer.start` without starting a process, and returns the job."""
     monkeypatch.setattr(handle.supervisor, "remove", lambda name: None)
     monkeypatch.setattr(handle.supervisor, "start", lambda program: None)
     for room, name in ((handle.java, "java_home"), (handle, "jar_folder")):

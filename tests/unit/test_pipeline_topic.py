@@ -1,4 +1,4 @@
-"""A stream stays the same: no other topic of the same name, and no erase before its create."""
+"""A recreated topic is refused, and new partitions do not let an erase overtake its create."""
 
 import json
 import math
@@ -19,7 +19,7 @@ METADATA_AGE = 300  # after so many seconds a producer knows of new partitions
 
 
 class Files:
-    """Files in memory, as `lab_env.pipeline.hadoop` shows them."""
+    """Stand-in for `lab_env.pipeline.hadoop`, with files in memory."""
 
     def __init__(self):
         self.texts: dict[str, str] = {}
@@ -39,7 +39,7 @@ class Files:
 
 
 class World:
-    """A topic with a broker's clock, and a table that a stream keeps as Hudi's sink does."""
+    """A simulated topic with the broker's clock, and a table that a stream upserts into."""
 
     name = "orders"
 
@@ -65,13 +65,13 @@ class World:
         return found
 
     def send(self, op: str, order: str, version: int, partitions: int) -> None:
-        """Send an event from a producer that knows of so many partitions."""
+        """Send an event from a producer that knows this many partitions."""
         number = crc32(order.encode()) % partitions
         self.partitions[number].append((self.now, version, op, order))
         self.now += 0.01
 
     def batch(self, files: Files, options: dict[str, str]) -> None:
-        """One batch: Spark's offsets, then what an upsert of these events does to the table."""
+        """Run one batch: upsert the events into the table, and write Spark's checkpoint files."""
         wanted = (
             json.loads(options["assign"])[self.name] if options else range(len(self.partitions))
         )
@@ -109,7 +109,7 @@ def watch_of(world: World, monkeypatch, limit: int = LIMIT) -> TopicWatch:
 
 
 def looked(watch: TopicWatch) -> Exception | None:
-    """One look at the topic, as the thread takes it; why the queries must not go on."""
+    """Look at the topic once, as the thread does; return the reason to stop, if there is one."""
     try:
         watch._look()
     except (Refused, StartAgain) as reason:
@@ -118,7 +118,7 @@ def looked(watch: TopicWatch) -> Exception | None:
 
 
 def orders_that_came_back(seed: int, files: Files, monkeypatch, mended: bool) -> set[str]:
-    """Orders in the table after their erasure; partitions are added while a backlog waits."""
+    """Return the erased orders that are in the table; partitions are added during a backlog."""
     rng = Random(seed)
     world = World(rng.randint(1, 4))
     known_by = {"creates": len(world.partitions), "erases": len(world.partitions)}
@@ -185,7 +185,7 @@ def test_the_limit_holds_until_partitions_are_added_and_again_when_all_is_read(m
 
 
 class Trimmed(World):
-    """A topic whose oldest messages are gone: another share of each partition."""
+    """A topic whose oldest messages have expired, a different number in each partition."""
 
     def first_since(self, partitions, milliseconds):
         found = super().first_since(partitions, milliseconds)

@@ -1,4 +1,4 @@
-"""A writer's diary: what each query committed, and which of them has fallen silent."""
+"""A writer's progress log lists each query's batches, and notices a query that hangs."""
 
 import json
 
@@ -34,7 +34,7 @@ def diary(tmp_path, clock):
 
 
 def running(diary: ProgressLog, *sinks: str) -> None:
-    """Queries with a patience of 60 s, each of which has moved."""
+    """Register queries with a patience of 60 s, each of which has made progress."""
     diary.running(sinks, patience=60)
     for sink in sinks:
         diary.went_on(sink)

@@ -21,7 +21,7 @@ TWO = "\n".join(["9:name=systemd:/x", "4:memory:{path}", "1:cpu:/y", "0::/z"])
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """Sets the control groups of this process: the lines that name them, and their files."""
+    """Function that sets this process's control groups: lines that name them, and their files."""
 
     def machine(own: str, files: dict[str, object]) -> None:
         (tmp_path / "own").write_text(own + "\n")
@@ -36,7 +36,7 @@ def machine(tmp_path, monkeypatch):
 
 
 def version_2(folder: str, limit: object, used: int, cached: int = 0) -> dict[str, object]:
-    """The files of a group, in megabytes."""
+    """Return the files of a control group of version 2; the arguments are in megabytes."""
     limit = limit if limit == "max" else int(limit) * MEGABYTE
     stat = f"anon 5\ninactive_file {cached * MEGABYTE}\nactive_file 7"
     names = ("memory.max", "memory.current", "memory.stat")
@@ -44,7 +44,7 @@ def version_2(folder: str, limit: object, used: int, cached: int = 0) -> dict[st
 
 
 def version_1(folder: str, limit: int, used: int, cached: int = 0) -> dict[str, object]:
-    """The same in version 1; the limit in bytes."""
+    """Return the files of a control group of version 1; only `limit` is in bytes."""
     stat = f"inactive_file 1\ntotal_inactive_file {cached * MEGABYTE}"
     names = ("memory.limit_in_bytes", "memory.usage_in_bytes", "memory.stat")
     folder = "memory/" + folder

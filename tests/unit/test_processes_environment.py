@@ -1,4 +1,4 @@
-"""Programs fit their machine, and one that a notebook started is found by that lesson only."""
+"""Environment variables fit the machine, and a lesson finds only programs that it started."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ from lab_env.platform.settings import settings
 
 @pytest.fixture
 def plain(home, monkeypatch):
-    """A machine without a proxy, and with a /tmp like any other folder."""
+    """A machine without a proxy; yields its set of noexec folders, which is empty."""
     noexec = set()
     monkeypatch.setattr(environment, "is_noexec", noexec.__contains__)
     monkeypatch.setattr(doctor, "is_noexec", noexec.__contains__)

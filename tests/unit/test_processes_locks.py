@@ -1,4 +1,4 @@
-"""Lock files keep other processes and threads out, each path for itself."""
+"""A lock file keeps other processes and threads out; each path has its own lock."""
 
 import os
 import subprocess
@@ -13,7 +13,7 @@ from lab_env.platform.processes.state import lab_lock
 
 
 def in_a_thread(path) -> tuple[threading.Thread, threading.Event]:
-    """A thread that takes a lock once, and the event that it has it."""
+    """Start a thread that takes a lock once; return it, and the event that it has the lock."""
     has_it = threading.Event()
 
     def take() -> None:

@@ -1,4 +1,4 @@
-"""Ports: the preferred one if it is free, otherwise another that stays the same."""
+"""A service gets its preferred port if that is free, otherwise another one, which it keeps."""
 
 import socket
 
@@ -6,7 +6,7 @@ from lab_env.platform.processes.ports import choose_ports, port_is_free
 
 
 def listening() -> socket.socket:
-    """A socket that keeps a port busy."""
+    """Return a socket that keeps a port busy."""
     server = socket.socket()
     server.bind(("127.0.0.1", 0))
     server.listen()

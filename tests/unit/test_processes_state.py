@@ -1,4 +1,4 @@
-"""What a lab remembers in LAB_HOME, and what a purge removes of it."""
+"""The state that a lab keeps in LAB_HOME, and the part of it that a purge removes."""
 
 import json
 import stat

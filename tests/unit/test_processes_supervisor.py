@@ -32,7 +32,7 @@ def external(tmp_path, monkeypatch, configure):
 
 
 def description(name: str) -> str:
-    """What is written for the process that starts a service."""
+    """Return the text of the file for the process that starts a service."""
     service = SERVICES[name]
     supervisor._describe(service.program(service.preferred_ports()))
     return (supervisor._programs() / f"{name}.json").read_text()
@@ -109,7 +109,7 @@ def test_the_supervisor_whose_environment_every_program_inherits_has_no_credenti
 
 
 def answering(monkeypatch, answers: dict[str, BaseException]) -> None:
-    """A supervisor that fails so at some methods."""
+    """Make some of the supervisor's methods fail with these errors."""
 
     def call(method, *arguments, timeout=20):
         if method in answers:

@@ -1,4 +1,4 @@
-"""What the system tells about processes, and that it tells nothing of one that is gone."""
+"""Facts about processes and the system: environment, memory, root rights, WSL, displays."""
 
 import os
 import subprocess
@@ -35,7 +35,7 @@ def test_a_running_program_shows_its_environment_and_memory_and_a_gone_one_nothi
 
 
 class OnMacOS:
-    """A process as psutil shows it there, with what `memory_full_info` answers or raises."""
+    """A psutil process on macOS, whose `memory_full_info` returns or raises `full_info`."""
 
     def __init__(self, full_info: SimpleNamespace | psutil.Error):
         self.full_info = full_info
@@ -96,7 +96,7 @@ ADDRESS = "http://127.0.0.1:8888/lab/tree/work/00_welcome.ipynb?token=a-_b"
 
 @pytest.fixture
 def windows(tmp_path, monkeypatch):
-    """Linux inside Windows without a display; the call adds one of Windows' programs to PATH."""
+    """WSL without a display; returns a function that adds a Windows program to PATH."""
     kernel, programs = tmp_path / "version", tmp_path / "bin"
     kernel.write_text(WSL)
     programs.mkdir()

@@ -1,4 +1,4 @@
-"""Programs are asked to end and, if they ignore it, killed; no zombie is waited for."""
+"""Programs get SIGTERM and, if they ignore it, are killed; zombies are not waited for."""
 
 import shlex
 import subprocess
@@ -17,7 +17,7 @@ IGNORE = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + SLEE
 
 @contextmanager
 def child_of_a_careless_parent(script: str):
-    """A process whose parent never asks how it ended, so that it stays a zombie."""
+    """Yield a process whose parent never waits for it, so that it becomes a zombie."""
     careless = f"{shlex.join([sys.executable, '-c', script])} & exec sleep 60"
     parent = subprocess.Popen(["sh", "-c", careless], stdout=subprocess.PIPE, text=True)
     try:

@@ -1,4 +1,4 @@
-"""The README keeps its promises: links, pictures, lessons."""
+"""The README's links work, and its pictures and list of lessons are current."""
 
 import re
 from xml.etree import ElementTree

@@ -1,4 +1,4 @@
-"""The room takes reports and nothing else; a report has no answer in it, and costs no time."""
+"""A lab room accepts only reports; a report contains no answer and never delays a check."""
 
 import json
 import re
@@ -30,7 +30,7 @@ STUCK = {"lesson": "04", "exercise": "04.1", "outcome": "not yet", "attempts": 3
 
 
 class Recording(Board):
-    """A board that keeps what it was given."""
+    """A `Board` that keeps the reports it receives."""
 
     def __init__(self):
         super().__init__()
@@ -43,7 +43,7 @@ class Recording(Board):
 
 @contextmanager
 def open_room(board: Board):
-    """A room that serves; gives its port."""
+    """Serve a lab room; yield its port."""
     with RoomServer(("127.0.0.1", 0), board, CODE, KEY) as server:
         Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         yield server.server_address[1]
@@ -52,14 +52,14 @@ def open_room(board: Board):
 
 @pytest.fixture(scope="module")
 def room():
-    """A room: its board, and its port."""
+    """A lab room's `Board` and port."""
     board = Recording()
     with open_room(board) as port:
         yield board, port
 
 
 def ask(port: int, method: str, path: str, body: bytes | None = None, **headers) -> tuple[int, str]:
-    """Status and text of the answer to a request."""
+    """Send a request; return the status and the text of the response."""
     connection = HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request(method, path, body, headers)
@@ -135,7 +135,7 @@ def test_the_page_needs_a_key_of_its_own(room, query):
 
 @pytest.fixture
 def joined(home, monkeypatch):
-    """This process's seat, joined by the file in LAB_HOME; gives the board of a room of its own."""
+    """A room that this process joined through the file in LAB_HOME; yields its `Board`."""
     board = Recording()
     with open_room(board) as port:
         home.mkdir()
@@ -265,7 +265,7 @@ def test_what_is_no_message_of_the_lesson_has_no_id():
 
 @pytest.fixture
 def board():
-    """A board with a clock of this test."""
+    """A `Board` whose clock the test sets."""
     return Board(Clock())
 
 

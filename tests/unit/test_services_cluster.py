@@ -1,4 +1,4 @@
-"""What the Spark cluster is started with, when it counts as ready, and how drivers sign in."""
+"""The Spark cluster's programs, readiness and workers, and the configuration of its drivers."""
 
 from types import SimpleNamespace
 
@@ -24,13 +24,13 @@ def own(home, monkeypatch) -> Cluster:
 
 
 def worker(number: int, state: str) -> dict:
-    """A worker as the master's JSON has it."""
+    """Return a worker as in the master's JSON."""
     page = f"http://127.0.0.1:{settings().cluster_worker_1_port + number - 1}"
     return {"webuiaddress": page, "state": state}
 
 
 def answers(monkeypatch, own: Cluster, **state) -> None:
-    """Let the master's page answer."""
+    """Make the master's page return this state."""
     monkeypatch.setattr(
         cluster, "request_json", lambda method, url: {"url": own.address(), "workers": []} | state
     )

@@ -1,4 +1,4 @@
-"""What Kafka Connect is started with, and which connectors its file of offsets remembers."""
+"""Kafka Connect's start-up files, readiness and resets, and the connectors in its offsets file."""
 
 import json
 
@@ -14,7 +14,7 @@ WORKER = SERVICES["connect"]
 
 @pytest.fixture
 def fetched(home, monkeypatch, tmp_path):
-    """A worker that has been fetched, and a Java."""
+    """A fetched worker, and a Java."""
     monkeypatch.setattr(connect, "archive_folder", lambda name: tmp_path)
     monkeypatch.setattr(connect, "jar_folder", lambda name: tmp_path / name)
     monkeypatch.setattr(connect, "java_program", lambda: "java")
@@ -63,7 +63,7 @@ def test_one_that_was_not_fetched_names_the_command(home, monkeypatch):
 
 
 def offsets_file(path, entries: dict[str, str | None]):
-    """A file as Kafka's FileOffsetBackingStore writes it: a serialized map of byte arrays."""
+    """Write a file as Kafka's FileOffsetBackingStore does: a serialized map of byte arrays."""
     content = b"\xac\xed\x00\x05sr\x00\x11java.util.HashMap"
     for key, value in entries.items():
         content += b"uq\x00~\x00\x02" + len(key).to_bytes(4, "big") + key.encode()
@@ -95,10 +95,10 @@ def test_a_worker_that_never_stored_offsets_has_none(tmp_path):
 
 
 class Rest:
-    """Answers as a worker's REST interface does; a connector must be stopped before its offsets go.
+    """Stand-in for a worker's REST API, which deletes offsets only of a stopped connector.
 
     Args:
-        names: the connectors that it knows.
+        names: the running connectors.
     """
 
     def __init__(self, *names: str):

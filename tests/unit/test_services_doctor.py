@@ -1,4 +1,4 @@
-"""The doctor says what is wrong with a machine, and how to fix it."""
+"""The doctor reports what is wrong with a machine, and how to fix it."""
 
 import os
 import pwd
@@ -18,12 +18,12 @@ from lab_env.platform.setup import set_up
 
 @pytest.fixture(autouse=True)
 def no_services(home, monkeypatch):
-    """A lab of its own, without services."""
+    """A fresh lab without services."""
     monkeypatch.setattr(doctor, "corrupt_jars", list)  # it reads every jar; test_setup holds it
 
 
 def finding(subject: str) -> doctor.Finding:
-    """The worst that the doctor says on a subject."""
+    """Return the doctor's worst finding on a subject."""
     order = ["ok", "warn", "fail"]
     found = [finding for finding in doctor.run_checks() if finding.subject == subject]
     return max(found, key=lambda finding: order.index(finding.verdict))
@@ -44,7 +44,7 @@ def test_a_lab_that_others_can_reach_is_among_the_findings(configure):
 
 @pytest.fixture
 def nameless(monkeypatch):
-    """Runs as a user whom /etc/passwd does not know."""
+    """A user who has no entry in /etc/passwd."""
     monkeypatch.setattr(os, "getuid", lambda: 54321)
     with pytest.raises(KeyError):
         pwd.getpwuid(os.getuid())

@@ -1,4 +1,4 @@
-"""A lab that other machines can reach says so, and which servers have no login."""
+"""A lab that other machines can reach warns of it, and names the servers without a login."""
 
 import pytest
 
@@ -9,12 +9,12 @@ from lab_env.platform.services import doctor
 
 @pytest.fixture
 def bind(tmp_path, configure):
-    """Sets LAB_BIND."""
+    """Function that sets LAB_BIND in a fresh lab."""
     return lambda address: configure(home=tmp_path / "lab", bind=address)
 
 
 def without_login(warning: str) -> list[str]:
-    """The servers that a warning calls unprotected."""
+    """Return the servers that have no login according to a warning."""
     listed = warning.partition("have no login: ")[2].partition(". ")[0]
     return [title.removesuffix(" (emulated)") for title in listed.split(", ")]
 

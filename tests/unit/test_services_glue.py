@@ -1,4 +1,4 @@
-"""Glue answers the calls that the lab makes to a metastore; a reset drops one's own database."""
+"""AWS Glue serves the lab's metastore calls; a reset drops only the learner's own database."""
 
 import boto3
 import pytest
@@ -14,7 +14,7 @@ REGION = "eu-central-1"
 
 @pytest.fixture
 def metastore(home, monkeypatch, configure):
-    """The metastore of a lab whose catalog is an emulated Glue with the tables of two learners."""
+    """The lab's metastore, which is an emulated Glue with the tables of two learners."""
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "testing")
     configure(catalog="glue", s3_region=REGION)

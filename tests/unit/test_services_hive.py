@@ -1,4 +1,4 @@
-"""The lab's calls to a metastore: what it asks for, and what is no valid answer."""
+"""The lab's calls to a Hive Metastore, and the errors for invalid answers."""
 
 import socket
 import struct
@@ -10,7 +10,7 @@ from lab_env.platform.services import hive
 
 
 def reply(kind: int, fields: bytes) -> bytes:
-    """A message of a server: its header, then the fields of its result."""
+    """Return a server's message: its header, then the fields of its result."""
     return struct.pack(">Ii", 0x80010000 | kind, 1) + b"m" + struct.pack(">i", 0) + fields
 
 
@@ -31,7 +31,7 @@ REFUSAL = (
 
 @pytest.fixture
 def server():
-    """A server for one call: set `answer`; `asked` has the bytes of the call."""
+    """A server for one call, which sends `answer` and keeps the request's bytes in `asked`."""
 
     class Once:
         answer = b""

@@ -1,4 +1,4 @@
-"""What is told to the Kafka broker before its first start, and how clients sign in to another."""
+"""The id of the lab's Kafka cluster, and the file with which clients log in to another one."""
 
 import uuid
 

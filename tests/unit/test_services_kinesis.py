@@ -1,4 +1,4 @@
-"""On a Kinesis that somebody pays for, the lab lists and deletes nothing."""
+"""An external Kinesis gets the machine's keys, and a reset neither lists nor deletes streams."""
 
 import boto3
 import pytest
@@ -13,7 +13,7 @@ ENDPOINT = "https://kinesis.eu-central-1.amazonaws.com"
 
 
 class Refusing:
-    """A client whose every call is refused with this code."""
+    """A client whose calls all fail with this error code."""
 
     def __init__(self, code: str):
         self._code = code

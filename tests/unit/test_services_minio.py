@@ -1,4 +1,4 @@
-"""Which MinIO runs, and how its bucket is made."""
+"""The choice of a MinIO program, its trial as a store, and the creation of its bucket."""
 
 import os
 from pathlib import Path
@@ -16,7 +16,7 @@ from lab_env.platform.services.minio_program import MinioProgram
 
 
 def program(path: Path, release: str) -> Path:
-    """A program that calls itself a release of MinIO."""
+    """Create a program that reports itself as a release of MinIO; return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f"#!/bin/sh\necho minio version {release}\n")
     path.chmod(0o755)
@@ -25,7 +25,7 @@ def program(path: Path, release: str) -> Path:
 
 @pytest.fixture
 def built(tmp_path, monkeypatch, configure) -> Path:
-    """A machine with nothing but the MinIO that set-up built."""
+    """A machine whose only MinIO is the one that set-up built; returns its path."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.delenv("LAB_MINIO_BINARY", raising=False)
     configure(cache=tmp_path / "cache")
@@ -34,7 +34,7 @@ def built(tmp_path, monkeypatch, configure) -> Path:
 
 @pytest.fixture
 def works(monkeypatch) -> list[Path]:
-    """Every program serves well; the list says which were tried."""
+    """Make every program pass its trial; returns the list of programs that were tried."""
     tried = []
     monkeypatch.setattr(minio_program, "_failure", lambda path: tried.append(path) or "")
     return tried
@@ -118,11 +118,11 @@ def test_a_minio_by_setting_wins(built, tmp_path, configure):
 
 
 class Store:
-    """An object store as a client sees it.
+    """Stand-in for an object store's client.
 
     Args:
-        lists: whether it lists what it was given.
-        refuses: the status of a second write of one object; None if it overwrites.
+        lists: list the objects that were written.
+        refuses: HTTP status of a second write of an object; None to overwrite it.
     """
 
     def __init__(self, lists: bool = True, refuses: int | None = 412):

@@ -1,4 +1,4 @@
-"""An optional service starts unless the machine is too small for it, and says why it does not."""
+"""An optional service that cannot start is left out, with the reason and the next step."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from lab_env.platform.processes import supervisor
 
 
 class Large:
-    """A service that is fetched on demand, as `start_optional` sees it."""
+    """Stand-in for a service that is fetched on demand."""
 
     name, title, needs, external, fetched_on_demand = "large", "The large one", (), False, True
 
@@ -41,7 +41,7 @@ def large(monkeypatch, tmp_path):
 
 @pytest.fixture
 def lines():
-    """Receives the lines of progress."""
+    """The list of reported progress lines."""
     return []
 
 

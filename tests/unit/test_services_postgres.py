@@ -1,4 +1,4 @@
-"""What PostgreSQL is started with: its own settings and its password, which no process shows."""
+"""PostgreSQL's first and later starts, its settings, and a password that nothing reveals."""
 
 import subprocess
 
@@ -14,7 +14,7 @@ SERVER = SERVICES["postgres"]
 
 @pytest.fixture
 def prepared(home, monkeypatch, tmp_path) -> list[tuple[list[str], str]]:
-    """A fetched server; receives each command that prepares it, with its input."""
+    """A fetched server; returns the list of its preparation commands, each with its input."""
     commands = []
 
     def run(command, cwd, input, **_) -> subprocess.CompletedProcess:

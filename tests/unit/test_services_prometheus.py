@@ -1,4 +1,4 @@
-"""Prometheus' configuration, what a reset deletes, and what a lesson is told about bad input."""
+"""Prometheus's configuration, resets, queries, and the errors that a lesson gets for bad input."""
 
 import subprocess
 from types import SimpleNamespace
@@ -27,14 +27,14 @@ JOBS = "scrape_configs:\n  - job_name: spark\n    static_configs: [{targets: ['1
 
 @pytest.fixture
 def external(home, configure):
-    """A Prometheus that the settings name."""
+    """An external Prometheus, named in the settings."""
     configure(prometheus_url="http://prometheus-1:9090/")
     return Prometheus()
 
 
 @pytest.fixture
 def built(home, monkeypatch, tmp_path):
-    """A Prometheus whose programs are there."""
+    """A Prometheus whose programs are built."""
     program = tmp_path / "prometheus"
     program.write_text("")
     monkeypatch.setattr(prometheus, "_server", lambda: program)
@@ -183,7 +183,7 @@ def test_it_is_listed_last_so_that_it_starts_after_the_exporter():
 
 @pytest.fixture
 def handle(monkeypatch):
-    """A handle whose Prometheus has the answers of `handle.answers`, by call."""
+    """A handle whose Prometheus returns the value in `handle.answers` for each API call."""
     server = SimpleNamespace(address=lambda: "http://p")
     handle = PrometheusHandle(server, "lesson-19", None)
     handle.answers = {}

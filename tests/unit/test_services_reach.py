@@ -1,4 +1,4 @@
-"""A cell asks first whether the store and a broker answer."""
+"""A cell first checks that the store and at least one broker answer."""
 
 import socket
 from collections.abc import Generator

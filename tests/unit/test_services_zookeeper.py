@@ -1,4 +1,4 @@
-"""What ZooKeeper is started with, and when it counts as ready."""
+"""ZooKeeper's configuration, its readiness, and the locks that a reset deletes."""
 
 import contextlib
 import socket
@@ -25,7 +25,7 @@ def properties(server: ZooKeeper) -> dict[str, str]:
 
 
 def answering(text: str) -> int:
-    """A server for one connection that answers any word with a text; returns its port."""
+    """Start a server that answers one connection with a text; return its port."""
     listening = socket.create_server(("127.0.0.1", 0))
 
     def answer() -> None:
@@ -92,7 +92,7 @@ def test_an_external_one_is_asked_and_not_started(server, configure):
 
 
 class Tree:
-    """A kazoo client of a tree of nodes: their paths, without their parents' parents."""
+    """Stand-in for a kazoo client, with the nodes of these paths and all their parents."""
 
     def __init__(self, *paths: str):
         self.paths = {"/".join(p.split("/")[:n]) for p in paths for n in range(2, p.count("/") + 2)}

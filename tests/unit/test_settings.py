@@ -1,4 +1,4 @@
-"""A setting is right, or named with what it may be; paths mean the same in every program."""
+"""A wrong setting is reported with the allowed values; paths are the same in every program."""
 
 import json
 import os
@@ -17,7 +17,7 @@ from lab_env.platform.settings import REPOSITORY, Settings, settings
 
 @pytest.fixture
 def read(monkeypatch):
-    """Reads the settings from these LAB_* variables and no others."""
+    """Function that reads the settings from these LAB_* variables and no others."""
 
     def read(**variables: str) -> Settings:
         for name in [name for name in os.environ if name.startswith("LAB_")]:

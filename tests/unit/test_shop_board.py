@@ -1,4 +1,4 @@
-"""The board of the shop follows from the messages alone."""
+"""The shop's board is computed from the messages alone."""
 
 import json
 from decimal import Decimal
@@ -8,7 +8,7 @@ from lab_env.shop.model import Send
 
 
 def send(number: int, order: str, op: str, status: str, kind: str = "event") -> Send:
-    """A message whose event time is its number; all amounts are 10.10."""
+    """Return a message whose event time is its number, with an amount of 10.10."""
     value = json.dumps({"op": op, "status": status, "amount": 10.1}).encode()
     return Send(f"s-{number}", f"e-{number}", order, order, value, kind, op, number, number)
 

@@ -1,4 +1,4 @@
-"""The sender to Kinesis notes each fate as it is, and the ledger judges sequence numbers, too."""
+"""The Kinesis sender records each send's fate, and the ledger compares sequence numbers."""
 
 import pandas as pd
 import pytest
@@ -17,7 +17,11 @@ FIRST = 49 * 10**54
 
 
 class FakeKinesis:
-    """Accepts records, or does what `answers` says of the next requests."""
+    """Stand-in for Kinesis, which accepts all records unless `answers` says otherwise.
+
+    Args:
+        answers: for each of the next requests, an error or the places of refused records.
+    """
 
     def __init__(self, *answers):
         self.answers, self.requests = list(answers), []
@@ -37,7 +41,7 @@ class FakeKinesis:
 
 @pytest.fixture
 def send(monkeypatch, tmp_path):
-    """Sends the first few of SENDS to a Kinesis that answers so; returns it and the ledger."""
+    """Function that sends the first `count` sends to a FakeKinesis; returns it and the ledger."""
 
     def send(count: int, *answers, timeout: float = 30.0):
         fake = FakeKinesis(*answers)

@@ -1,4 +1,4 @@
-"""The ledger knows every send's fate, and finds what is wrong with a table, to the key."""
+"""The ledger records every send's fate, and names the keys that are wrong in a table."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""The shop keeps the rules that make the ledger's promise provable."""
+"""The shop's events follow the rules that the ledger's verdicts rely on."""
 
 from collections import Counter, defaultdict
 from datetime import datetime

@@ -1,4 +1,4 @@
-"""What `data/` holds can be made again, and is what its README says."""
+"""The files in `data/` can be regenerated, and match their README."""
 
 import csv
 from collections import Counter

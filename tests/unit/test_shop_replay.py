@@ -1,4 +1,4 @@
-"""A replay refuses what a topic already holds, before it sends anything, and says how to go on."""
+"""Before it sends anything, a replay refuses what the topic already holds, with a next step."""
 
 from itertools import islice
 

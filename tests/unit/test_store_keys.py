@@ -1,4 +1,4 @@
-"""Temporary keys reach boto3 and the libraries that read the environment, with their token."""
+"""Temporary keys and their token reach boto3 and the libraries that read the environment."""
 
 import os
 from dataclasses import replace
@@ -15,7 +15,7 @@ HERE = Endpoints("http://127.0.0.1:1", "key", "secret", "eu", "lake", "kafka:1",
 
 @pytest.fixture
 def environment(monkeypatch):
-    """The keys in the environment after `export_environment`."""
+    """Function that calls `export_environment`, and returns the keys in the environment."""
     for name in KEYS:
         monkeypatch.setenv(name, "the machine's")
     for name in ("AWS_ENDPOINT", "AWS_REGION", "AWS_ALLOW_HTTP"):

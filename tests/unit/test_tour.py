@@ -1,4 +1,4 @@
-"""Freshness and commits are read as the store shows them, and a tour that differs is a failure."""
+"""The tour reads commits and freshness from the store, and fails if a sink is wrong."""
 
 import json
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""The code host's workflows: nothing that moves under its name, and no right that is not needed."""
+"""The code host's workflows pin actions by digest, and have no unneeded permissions."""
 
 import re
 

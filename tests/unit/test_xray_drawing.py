@@ -1,6 +1,6 @@
-"""The X-ray's drawing: every name is there, and it explains what it uses.
+"""The X-ray's drawing contains every name, and its legend explains the signs in use.
 
-`tests/browser/test_xray_pages.py` proves in a browser that nothing overlaps or is cut.
+`tests/browser/test_xray_pages.py` proves in a browser that nothing overlaps or is cut off.
 """
 
 import re
@@ -17,17 +17,17 @@ def picture(request):
 
 
 def hovers(picture) -> str:
-    """All texts that are shown under the pointer."""
+    """Return all hover texts."""
     return "\n".join(map(unescape, re.findall(r'title="([^"]*)"', picture._repr_html_())))
 
 
 def style_of(picture) -> str:
-    """The drawing's style sheet."""
+    """Return the drawing's style sheet."""
     return re.search(r"<style>(.*)</style>", picture._repr_html_(), re.S)[1]
 
 
 def body_of(picture) -> str:
-    """The drawing without its style sheet."""
+    """Return the drawing without its style sheet."""
     return picture._repr_html_().replace(style_of(picture), "")
 
 

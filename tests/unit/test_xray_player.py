@@ -1,4 +1,4 @@
-"""The player's words and HTML; `tests/integration/test_xray.py` plays real tables in a browser."""
+"""The player's text and HTML; `tests/integration/test_xray.py` plays real tables in a browser."""
 
 import re
 from html import unescape
@@ -11,7 +11,7 @@ from xray_tables import DAY, T1, T2, T3, T4, T5, avro, base, committed, done, lo
 
 @pytest.fixture(scope="module")
 def life():
-    """An insert, an update into a log, a compaction, a clustering and a clean."""
+    """A table with an insert, an update into a log, a compaction, a clustering and a clean."""
     insert = stat(base(T1), written=1000, inserted=1000, size=435_000)
     update = stat(log(T2), written=20, updated=18, deleted=2, size=2_100)
     compacted = stat(base(T3), written=998, size=434_000)
@@ -29,7 +29,7 @@ def life():
 
 
 def steps_of(html: str) -> list[str]:
-    """Each step's HTML."""
+    """Return the HTML of each step."""
     return re.split(r'<div class="step" ', html)[1:]
 
 

@@ -1,4 +1,4 @@
-"""What `lab.xray` adds to a snapshot: the lab's store, cards, texts, errors with a next step."""
+"""`lab.xray` adds the lab's store, cards, texts, and errors with a next step to a snapshot."""
 
 from types import SimpleNamespace
 
@@ -44,7 +44,7 @@ UPDATE = committed(
 
 @pytest.fixture
 def store(monkeypatch):
-    """The lab's store with one table, whose files are replaced by a test."""
+    """The lab's store with one table, whose files a test can replace."""
     state = SimpleNamespace(files=None, error="")
 
     def listed(endpoints, prefix):

@@ -1,4 +1,4 @@
-"""Made-up tables of every shape that the X-ray's drawing has to cope with."""
+"""Made-up tables of every shape that the X-ray must be able to draw."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ from xray_tables import OTHER_DAY, T1, T2, T3, T4, base, committed, done, log, s
 
 
 def group(number: int) -> str:
-    """A file group's id as Hudi makes it."""
+    """Return a file group's id in Hudi's format."""
     return f"{number:08x}-ed49-4a87-9a58-abb72b4ab274-0"
 
 
@@ -15,7 +15,7 @@ def at(day: int, hour: int = 9, minute: int = 0) -> str:
 
 
 def many_groups(count: int, partitions: int = 1, name: str = "day=2026-11-{:02d}"):
-    """A table whose third write logs on, and fourth rewrites, some of its file groups."""
+    """Return a table whose second write logs to some file groups, and whose third rewrites some."""
     places = [(group(n), name.format(n % partitions)) for n in range(count)]
     return table(
         *done(T1), *done(T2), *done(T3),
@@ -51,7 +51,7 @@ def changed():
 
 
 def counted():
-    """A file group with 1,000 rows and six logs of 250 changes each."""
+    """Return a table of one file group with 1,000 rows and six logs of 250 updates each."""
     first, *later = [at(20, 9, minute) for minute in range(7)]
     insert = stat(base(first, group(1)), written=1000, inserted=1000, group=group(1))
     updates = [stat(log(t, group(1)), written=250, updated=250, group=group(1)) for t in later]
@@ -80,8 +80,7 @@ def long_names():
 
 
 def rivals():
-    """Two jobs that name themselves write one table, and a third one that does not; one file of
-    each was damaged."""
+    """Return a table written by two named jobs and an unnamed one, with one damaged log file."""
     writes = {T1: "the stream", T2: "backfill", T3: "", T4: "the stream"}
     files = {T1: base(T1), T2: base(T2, "b-0", OTHER_DAY), T3: log(T3), T4: log(T4)}
     contents = {

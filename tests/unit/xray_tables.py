@@ -1,4 +1,4 @@
-"""Small made-up tables: names as Hudi gives them, and metadata as Hudi writes it."""
+"""Small made-up tables with Hudi's file names and Hudi's metadata."""
 
 import io
 from collections.abc import Iterable, Mapping
@@ -79,12 +79,12 @@ CLEAN = {
 
 
 def end(instant: str) -> str:
-    """Each action takes two seconds."""
+    """Return the completion time of an instant, which is two seconds later."""
     return f"{instant[:12]}02{instant[14:]}"
 
 
 def done(instant: str, action: str = "deltacommit", end_of: str | None = None) -> list[str]:
-    """The timeline files of a finished action."""
+    """Return the keys of a finished action's timeline files."""
     return [
         f".hoodie/timeline/{instant}_{end(end_of or instant)}.{action}",
         f".hoodie/timeline/{instant}.{action}.requested",
@@ -93,24 +93,24 @@ def done(instant: str, action: str = "deltacommit", end_of: str | None = None) -
 
 
 def base(instant: str, group: str = "a-0", day: str = DAY) -> str:
-    """Key of a base file."""
+    """Return the key of a base file."""
     return f"{day}/{group}_0-12-34_{instant}.parquet".lstrip("/")
 
 
 def log(instant: str, group: str = "a-0", day: str = DAY, version: int = 1) -> str:
-    """Key of a log file."""
+    """Return the key of a log file."""
     return f"{day}/.{group}_{instant}.log.{version}_0-12-34".lstrip("/")
 
 
 def avro(schema: dict, record: dict) -> bytes:
-    """A timeline file: an Avro container with one record."""
+    """Return a timeline file: an Avro container with one record."""
     file = io.BytesIO()
     fastavro.writer(file, fastavro.parse_schema(dict(schema)), [record])
     return file.getvalue()
 
 
 def stat(key: str, written=0, inserted=0, updated=0, deleted=0, size=1000, group="a-0", **more):
-    """The statistics of one written file."""
+    """Return the write statistics of one file."""
     counts = (written, inserted, updated, deleted, size)
     return {
         "fileId": group, "path": key, "prevBaseFile": "", "cdcStats": None,
@@ -119,7 +119,7 @@ def stat(key: str, written=0, inserted=0, updated=0, deleted=0, size=1000, group
 
 
 def committed(operation: str, *stats: dict, replaced=None, **extra: str) -> bytes:
-    """The content of the timeline file that completes a write."""
+    """Return the content of the timeline file that completes a write."""
     partitions: dict[str, list[dict]] = {}
     for file in stats:
         partitions.setdefault(file["path"].rpartition("/")[0], []).append(file)
@@ -135,7 +135,7 @@ def committed(operation: str, *stats: dict, replaced=None, **extra: str) -> byte
 
 
 def plan_of(instant: str, *groups: str) -> dict[str, bytes]:
-    """A compaction's plan, by its key."""
+    """Return the plan of a requested compaction: its content by key."""
     operations = [{"fileId": group} for group in groups]
     return {
         f".hoodie/timeline/{instant}.compaction.requested": avro(PLAN, {"operations": operations})
@@ -143,7 +143,11 @@ def plan_of(instant: str, *groups: str) -> dict[str, bytes]:
 
 
 def history_of(*rows: tuple[str, str, bytes]) -> dict[str, bytes]:
-    """The files of an archived timeline: instant, action, and what it recorded."""
+    """Return the files of an archived timeline: their contents by key.
+
+    Args:
+        rows: instant, action and metadata of each archived action.
+    """
     folder = ".hoodie/timeline/history"
     names = {
         "instantTime": [instant for instant, _, _ in rows],
@@ -163,13 +167,15 @@ def history_of(*rows: tuple[str, str, bytes]) -> dict[str, bytes]:
 
 
 class FilesInMemory:
-    """The files of a table, of 1,000 bytes each, as `lab_env.tables.hudi.files.TableFiles`.
+    """A table's files in memory, each listed with 1,000 bytes.
+
+    Implements `lab_env.tables.hudi.files.TableFiles`.
 
     Args:
-        path: where the table is said to be.
-        properties: the text of `hoodie.properties`.
+        path: the table's path; nothing is read from it.
+        properties: text of `hoodie.properties`.
         keys: the table's files.
-        contents: the contents of files that are not empty.
+        contents: contents of files that are not empty.
     """
 
     def __init__(
@@ -193,12 +199,12 @@ class FilesInMemory:
 def snapshot(
     *keys: str, since=None, contents=None, properties=PROPERTIES, partitions=(DAY,)
 ) -> Snapshot:
-    """A table with these files and these contents."""
+    """Return a table with these files and contents."""
     markers = [f"{day}/.hoodie_partition_metadata" for day in partitions]
     files = FilesInMemory("s3a://lakehouse/t", properties, [*markers, *keys], contents)
     return read_table(files, since)
 
 
 def table(*keys: str, **options) -> XRay:
-    """The same as an X-ray, which draws it."""
+    """Return the table of `snapshot` as an X-ray, which can draw it."""
     return shown_as(XRay, snapshot(*keys, **options))

@@ -1,4 +1,4 @@
-"""Checks of lesson 01: a send, tasks, a pace and a shape, judged by what the users do."""
+"""Checks of lesson 01: `send`, tasks, a pace and a load shape, judged by what the users do."""
 
 import json
 import socket
@@ -30,7 +30,7 @@ CLOCKS = (time.time, time.perf_counter, time.monotonic)
 
 @check("01.1")
 def reports_what_the_broker_answers(lab, user):
-    """Run five users on the lab's broker, then two with one that never answers."""
+    """Run five users on the lab's broker, then two on a broker that never answers."""
     kafka, topic = lab.endpoints.kafka_bootstrap, lab.topic("shop")
     before = topic_end_offsets(kafka, topic)
     sends = _run_send(user, users=5, seconds=1.2)
@@ -139,14 +139,13 @@ def reports_what_the_broker_answers(lab, user):
 
 @dataclass
 class Sends:
-    """What the users of a run did, by the ids of the events that `send` was called with.
+    """Calls of `send` in one run, by event id, and what the users reported.
 
     Args:
-        events: the events themselves.
-        began: when each call began, in seconds since the run's start.
-        lasted: how many milliseconds each call took.
-        errors: what the users raised.
-        reports: what they told Locust.
+        began: start of each call, in seconds since the run's start.
+        lasted: duration of each call in milliseconds.
+        errors: exceptions that the users raised.
+        reports: what the users reported to Locust.
     """
 
     events: dict[str, dict] = field(default_factory=dict)
@@ -156,14 +155,14 @@ class Sends:
     reports: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def of(self, kind: str) -> pd.DataFrame:
-        """The reports of a kind, with the milliseconds `since` the call of `send`."""
+        """Return the reports of a kind; `since` is the time since the call of `send`, in ms."""
         found = self.reports.reindex(columns=["type", "second", "ms", "failed", "event_id"])
         found = found[found["type"] == kind]
         return found.assign(since=1000 * (found["second"] - found["event_id"].map(self.began)))
 
 
 def _run_send(user: type, users: int, seconds: float) -> Sends:
-    """Run users at ten sends per second, and note each call of `send`."""
+    """Run users that send ten events per second each, and record each call of `send`."""
     from lab_env.shop.locust_run import LocustRun, locust
 
     sends = Sends()
@@ -198,7 +197,7 @@ def _expect_no_error(errors: list[Exception]) -> None:
 
 
 def _event(value: bytes | None) -> dict:
-    """The event of a message; an empty one if the message is none."""
+    """Return the event of a message; an empty dictionary if the message contains none."""
     try:
         event = json.loads(value or b"")
     except ValueError:
@@ -208,7 +207,7 @@ def _event(value: bytes | None) -> dict:
 
 @check("01.2")
 def sends_the_mix(lab, user):
-    """Run ten hurried users, then twenty that have a single order and create no other."""
+    """Run ten fast users, then twenty that have one order each and create no other."""
     from lab_env.shop.locust_run import LocustRun, locust
 
     hurried = type("Hurried", (user,), {"wait_time": locust.constant_throughput(80)})
@@ -272,7 +271,7 @@ def sends_the_mix(lab, user):
 
 
 def _operations(reports: pd.DataFrame) -> list[list[str]]:
-    """The operations of each order that users handed over, in their order."""
+    """Return the operations of each order that users handed over, in sequence."""
     handed = reports[reports["type"] == "HANDED"]
     if "order_id" not in handed:
         return []
@@ -281,7 +280,7 @@ def _operations(reports: pd.DataFrame) -> list[list[str]]:
 
 @check("01.3")
 def five_hundred_a_second(lab, user):
-    """Count the events that twenty users ask for, by a clock of our own; then run them."""
+    """Count the events that twenty users ask for, on a simulated clock; then run the users."""
     from lab_env.shop.locust_run import Environment, LocustRun, locust
 
     users, asked = 20, 0.0
@@ -327,7 +326,7 @@ def five_hundred_a_second(lab, user):
 
 @contextmanager
 def _own_clock(*namespaces: dict) -> Generator[SimpleNamespace]:
-    """Let this thread's clocks show the `now` that the body sets, in seconds.
+    """Make this thread's clocks return the yielded object's `now`, in seconds, which the body sets.
 
     Args:
         namespaces: variables of modules that may have imported a clock by its name.
@@ -358,7 +357,7 @@ SALE = (5, 5, 25, 25, 25, 25, 5, 5)
 
 @check("01.4")
 def shapes_the_sale(lab, shape_class):
-    """Follow the users that the shape asks for, and expect the end of the test at second 8."""
+    """Simulate the users that the shape asks for; the test must end at second 8."""
     halves, asked = users_of(shape_class)
     ends, users = len(halves) / 2, halves[1::2]
     expect(
@@ -394,13 +393,14 @@ def shapes_the_sale(lab, shape_class):
 
 
 def users_of(shape_class: Any) -> tuple[list[float], list[float]]:
-    """Ask a load shape twice a second, for twelve seconds or until it ends the test.
+    """Call a load shape's `tick` twice a second, for twelve seconds or until it ends the test.
 
-    Users start and stop at the speed that the shape returned last, as in one Locust process (2.47,
-    LocalRunner). A master with workers asks again only when all users run.
+    The seconds are simulated. Users start and stop at the speed that the shape last returned, as in
+    one Locust process (2.47, LocalRunner). A master with workers calls `tick` again only when all
+    users run.
 
     Returns:
-        How many users there are after each half second, and how many the shape asked for.
+        The number of users after each half second, and the number that the shape asked for.
     """
     count, users, asked = 0.0, [], []
     with _own_clock(shape_class.tick.__globals__) as clock:

@@ -1,4 +1,4 @@
-"""Draws the load of lesson 01: rates, users, and what a frozen broker does to them."""
+"""Draws the load of lesson 01: rates, users, and the effect of a frozen broker."""
 
 import pandas as pd
 
@@ -10,11 +10,11 @@ HEIGHT = 4.8
 
 
 def rate(reports: pd.DataFrame, seconds: float | None = None) -> pd.Series:
-    """Reports per second, in half seconds, by the middle of each.
+    """Return reports per second, counted in half seconds; the index is the middle of each.
 
     Args:
-        reports: as `LocustRun.reports` gives them.
-        seconds: length of the run; up to the last report when left out.
+        reports: see `LocustRun.reports`.
+        seconds: length of the run; by default up to the last report.
     """
     end = reports["second"].max() if seconds is None else seconds
     bins = range(int(end // BIN_S) + 1)
@@ -23,10 +23,10 @@ def rate(reports: pd.DataFrame, seconds: float | None = None) -> pd.Series:
 
 
 def draw_rate(reports: pd.DataFrame, requested: float) -> str:
-    """The rate of a run's acknowledged events, beside the one that was asked for.
+    """Draw the rate of a run's acknowledged events next to the requested rate.
 
     Args:
-        reports: as `LocustRun.reports` gives them.
+        reports: see `LocustRun.reports`.
         requested: events per second.
 
     Returns:
@@ -46,16 +46,16 @@ def draw_rate(reports: pd.DataFrame, requested: float) -> str:
 def draw_sale(
     reports: pd.DataFrame, user_counts: pd.Series, frozen_from: float, frozen_until: float
 ) -> str:
-    """The users of a run, and below them what became of their events while the broker was frozen.
+    """Draw a run's users and, below them, its events per second; the broker's freeze is shaded.
 
     Args:
-        reports: as `LocustRun.reports` gives them.
+        reports: see `LocustRun.reports`.
         user_counts: users, by seconds since the start.
         frozen_from: seconds since the start.
         frozen_until: seconds since the start.
 
     Returns:
-        An `<svg>` element.
+        An `<svg>` element; the events are split into handed over, acknowledged and failed.
     """
     titles = ["Users", "HANDED reports no failures while the broker is frozen"]
     figure, panels = new_panels(titles, rows=2, width=6.4, height=HEIGHT)
@@ -78,13 +78,13 @@ def draw_sale(
 
 
 def draw_load(stats: pd.DataFrame) -> str:
-    """Rate and response time of the shop's own load.
+    """Draw rate and response time of the shop's own load.
 
     Args:
-        stats: as `Load.stats` gives them.
+        stats: see `Load.stats`.
 
     Returns:
-        An `<svg>` element; the response time is dotted, with an axis of its own.
+        An `<svg>` element; the response time is dotted, with its own axis.
     """
     figure, axes = new_chart("The shop's load on two processes", "seconds", "events per second")
     axes.plot(stats["seconds"], stats["rate"], color=COLOURS["cow"], linewidth=2)

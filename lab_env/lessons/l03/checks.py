@@ -46,7 +46,7 @@ ENDS_WITHIN_S = 1  # a stream that ends by itself, when it has read everything
 
 @check("03.1")
 def bounds_a_stream(lab, stream_of):
-    """Fill a topic, run the stream to its end, and check its batches and its records."""
+    """Fill a topic, run the stream to completion, and check its batches and its records."""
     rng, topic = Random(), scratch_topic(lab)
     bound = rng.randint(200, 1200)
     messages = [b"message %d" % n for n in range(2 * bound + rng.randrange(bound))]
@@ -90,7 +90,7 @@ def bounds_a_stream(lab, stream_of):
 
 @check("03.2")
 def splits(lab, split):
-    """Split the lesson's topic and a topic of incomplete messages, as one stream."""
+    """Let the function split the lesson's topic and incomplete messages, as one stream."""
     topic, hidden = lab.topic("orders"), scratch_topic(lab)
     messages = incomplete_messages(Random())
     _send(lab, hidden, [text for _, text in messages])
@@ -153,12 +153,9 @@ def splits(lab, split):
 
 
 def incomplete_messages(rng: Random) -> list[tuple[str, bytes]]:
-    """Return kind and text of events: valid ones, ones that break a rule, ones without a field.
+    """Return kind and text of events: some valid, some that break a rule, some without a field.
 
-    Each field is once absent and once null.
-
-    Args:
-        rng: random generator.
+    Each field is absent in one event and null in another.
     """
     sends = generate(3 * len(FIELDS), rng.randrange(1_000_000), malformed=0)
     events = [json.loads(send.value) for send in sends]
@@ -205,7 +202,7 @@ def _listed(kinds: Mapping[str, int]) -> str:
 
 
 def _parsed(lab, topic: str, hidden: str) -> DataFrame:
-    """Both topics as one stream, parsed as in the lesson; the hidden one as partition 100."""
+    """Read both topics as one stream, parsed as in the lesson; the hidden one is partition 100."""
     schema, corrupt = f"{EVENT_DDL}, _corrupt STRING", {"columnNameOfCorruptRecord": "_corrupt"}
     partition = f"IF(topic = '{hidden}', {HIDDEN_PARTITION}, partition)"
     event = F.from_json(F.col("value").cast("string"), schema, corrupt)
@@ -216,7 +213,7 @@ def _parsed(lab, topic: str, hidden: str) -> DataFrame:
 
 @check("03.3")
 def files_with_a_memory(lab, to_files):
-    """Run the stream to its end, send more messages, and run it once more until it is stopped."""
+    """Run the stream to completion, send more messages, and run it again until it is stopped."""
     rng, topic = Random(), scratch_topic(lab)
     path, checkpoint = lab.scratch("files"), lab.scratch("checkpoint")
     first, more = rng.randint(30, 50), rng.randint(5, 15)
@@ -291,7 +288,7 @@ def files_with_a_memory(lab, to_files):
 
 
 def _rows_in(lab, path: str) -> int:
-    """Number of the check's messages in a folder of JSON files, compressed or not."""
+    """Count the check's messages in a folder of JSON files, compressed or not."""
     if not any("/part-" in file.key and ".json" in file.key for file in lab.files(path)):
         return 0
     return lab.spark.read.schema("text STRING").json(path).where("text = 'message'").count()
@@ -310,7 +307,7 @@ def _wait_for_end(query) -> bool:
 
 @check("03.4")
 def messages_of_a_batch(lab, messages_of):
-    """Ask for a batch of a checkpoint made here, then for the newest batch of the lesson's."""
+    """Ask for a batch of a made-up checkpoint, then for the newest batch of the lesson's."""
     rng, mine, hidden = Random(), lab.path("checkpoints/json"), lab.scratch("checkpoint")
     known = {
         batch.number: {p: (batch.start.get(p, 0), end) for p, end in batch.end.items()}
@@ -373,23 +370,22 @@ def _expect_records(number: int, batches: Mapping[int, Ranges], answer) -> None:
 
 
 def _not_empty(ranges: Ranges) -> dict[int, tuple[int, int]]:
-    """The ranges that contain a record; a batch read returns nothing for the others."""
+    """Return the ranges that contain a record; a batch read returns nothing for the others."""
     return {p: (begin, end) for p, (begin, end) in ranges.items() if begin < end}
 
 
 def _text_of(ranges: Ranges) -> str:
-    """Ranges as text: their first and last offset."""
+    """Return the first and last offset of each range as text."""
     spans = (f"{begin} to {end - 1} of partition {p}" for p, (begin, end) in ranges.items())
     return "the offsets " + ", ".join(spans) if ranges else "no record"
 
 
 def made_ranges(rng: Random, last: Mapping[int, int]) -> dict[int, Ranges]:
-    """Return the ranges of twelve batches of a topic, of random sizes.
+    """Return the offset ranges of twelve batches of random sizes, by batch number.
 
-    Twelve, because batch 10 sorts before batch 2 if numbers are compared as text.
+    There are twelve because batch 10 sorts before batch 2 if numbers are compared as text.
 
     Args:
-        rng: random generator.
         last: topic partition to the offset after its last record; at least 12 records each.
     """
     cuts = {p: [0, *sorted(rng.sample(range(1, end + 1), 12))] for p, end in last.items()}
@@ -397,7 +393,7 @@ def made_ranges(rng: Random, last: Mapping[int, int]) -> dict[int, Ranges]:
 
 
 def _save_checkpoint(lab, path: str, batches: Mapping[int, Ranges]) -> None:
-    """Write the checkpoint files that hold the begin and end of each batch."""
+    """Write the checkpoint files that hold the start and end offsets of each batch."""
     files = {f"offsets/{n}": {p: end for p, (_, end) in batches[n].items()} for n in batches}
     files["sources/0/0"] = {p: begin for p, (begin, _) in batches[0].items()}
     for name, offsets in files.items():
@@ -410,7 +406,7 @@ def _save_checkpoint(lab, path: str, batches: Mapping[int, Ranges]) -> None:
 
 
 def _send(lab, topic: str, messages: Sequence[bytes], partitions: int = 1) -> None:
-    """Send messages to a topic, to its partitions in turn."""
+    """Send messages to the partitions of a topic in turn; create the topic if it is missing."""
     ensure_topic(lab.endpoints.kafka_bootstrap, topic, partitions)
     producer = Producer({"bootstrap.servers": lab.endpoints.kafka_bootstrap})
     for place, message in enumerate(messages):
@@ -429,7 +425,7 @@ def _records(lab, topics: str) -> DataFrame:
 
 
 def _collected(spark, rows: DataFrame) -> tuple[list, Any]:
-    """Run a stream to its end; return its rows and its query."""
+    """Run a stream to completion; return its rows and its query."""
     name = f"check_{token_hex(3)}"
     writer = rows.writeStream.format("memory").queryName(name).trigger(availableNow=True)
     query = writer.start()
@@ -440,7 +436,7 @@ def _collected(spark, rows: DataFrame) -> tuple[list, Any]:
 
 
 def _records_of(answer, streaming: bool, columns: Collection[str] = KAFKA_COLUMNS) -> DataFrame:
-    """The answer, if it is a table of Kafka's records with these columns.
+    """Return the answer if it is a DataFrame of Kafka records with these columns.
 
     Raises:
         Unreadable: it is something else, a batch DataFrame instead of a stream, or the reverse.

@@ -186,11 +186,12 @@ picture
 # %% exercise="06.1"
 def logs_to_merge(picture):
     # BEGIN SOLUTION
-    logs_of = {}
+    from collections import Counter
+
+    logs = Counter()
     for found in picture.current:
-        group = (found.partition, found.group)
-        logs_of[group] = logs_of.get(group, 0) + len(found.logs)
-    return max(logs_of.values(), default=0)
+        logs[found.partition, found.group] += len(found.logs)
+    return max(logs.values())
     # END SOLUTION
 
 
@@ -205,11 +206,34 @@ lab.check("06.1", logs_to_merge)
 
 
 # %% right="06.1"
-# With pandas, where the picture has many file groups.
+# With pandas, when you want to see the counts of all file groups.
 def logs_to_merge(picture):
     rows = [(found.partition, found.group, len(found.logs)) for found in picture.current]
     logs = pd.DataFrame(rows, columns=["partition", "group", "logs"])
     return logs.groupby(["partition", "group"])["logs"].sum().max()
+
+
+# %% right="06.1"
+# From all slices, when you want to look at the older ones as well.
+def logs_to_merge(picture):
+    current = [found for found in picture.slices if found.current]
+    groups = {(found.partition, found.group) for found in current}
+    return max(
+        sum(len(found.logs) for found in current if (found.partition, found.group) == group)
+        for group in groups
+    )
+
+
+# %% wrong="06.1"
+# expect: merges
+from collections import Counter
+
+
+def logs_to_merge(picture):
+    logs = Counter()
+    for found in picture.current:
+        logs[found.group] += len(found.logs)
+    return max(logs.values())
 
 
 # %% wrong="06.1"
@@ -225,7 +249,7 @@ def logs_to_merge(picture):
 
 
 # %% wrong="06.1"
-# expect: one file group only
+# expect: logs of one file group only
 def logs_to_merge(picture):
     return len(picture.current[0].logs)
 
@@ -307,7 +331,7 @@ def inline_options(may_lag):
     # BEGIN SOLUTION
     return {
         "hoodie.compact.inline": "true",
-        "hoodie.compact.inline.max.delta.commits": str(may_lag + 1),
+        "hoodie.compact.inline.max.delta.commits": may_lag + 1,
     }
     # END SOLUTION
 
@@ -323,7 +347,7 @@ lab.check("06.2", [board, inline_options])
 
 
 # %% right="06.2"
-# The aggregate in SQL; the query type stays an option of the reader.
+# In SQL, when the board's users read SQL. The query type stays an option of the reader.
 def board(path):
     kind = {"hoodie.datasource.query.type": "read_optimized"}
     orders = spark.read.load(path, format="hudi", **kind)
@@ -342,6 +366,26 @@ def inline_options(may_lag):
 def board(path):
     table = spark.read.format("hudi").load(path)
     return table.groupBy("status").agg(F.sum("amount").alias("revenue"))
+
+
+# %% wrong="06.2"
+# expect: holds for every later query
+def board(path):
+    spark.conf.set("hoodie.datasource.query.type", "read_optimized")
+    orders = spark.read.format("hudi").load(path)
+    return orders.groupBy("status").agg(F.sum("amount").alias("revenue"))
+
+
+# %% wrong="06.2"
+# expect: `revenue` has become `double`
+def board(path):
+    reader = spark.read.format("hudi").option("hoodie.datasource.query.type", "read_optimized")
+    amount = F.col("amount").cast("double")
+    return reader.load(path).groupBy("status").agg(F.sum(amount).alias("revenue"))
+
+
+# %% equivalent="06.2"
+# without 'hoodie.compact.inline': 'true': a batch writer compacts inline unless told otherwise
 
 
 # %% wrong="06.2"
@@ -475,6 +519,7 @@ assert boards["inline"]["revenue"].sum() == never[5].answer
 
 # %%
 source = lab.path("changes")
+SCHEMA = make_changes(0).schema
 for batch in range(3):
     make_changes(batch).write.mode("append").parquet(source)
 
@@ -483,8 +528,7 @@ for batch in range(3):
 #
 # Complete the function. It starts a stream and returns the running query. The stream
 #
-# - reads the Parquet files of the folder `source`, one file per trigger. It needs their schema:
-#   `make_changes(0).schema`,
+# - reads the Parquet files of the folder `source`, one file per trigger. It needs their schema, `SCHEMA`,
 # - writes them to the Hudi table at `path` with the options `ORDERS` and a name, `hoodie.table.name`,
 # - keeps its checkpoint at `checkpoint`,
 # - plans a compaction after every second commit; the trigger counts as it does inline,
@@ -495,11 +539,7 @@ for batch in range(3):
 def start_stream(source, path, checkpoint):
     """Start a stream into the table at `path` that compacts asynchronously; return the query."""
     # BEGIN SOLUTION
-    changes = (
-        spark.readStream.schema(make_changes(0).schema)
-        .option("maxFilesPerTrigger", "1")
-        .parquet(source)
-    )
+    changes = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", "1").parquet(source)
     return (
         changes.writeStream.format("hudi")
         .options(**ORDERS)
@@ -525,7 +565,7 @@ lab.check("06.3", start_stream)
 
 
 # %% right="06.3"
-# Options as one dictionary, where several streams share them.
+# Options in one dictionary, when several streams share them.
 def start_stream(source, path, checkpoint):
     options = {**ORDERS, "hoodie.table.name": "async", "checkpointLocation": checkpoint}
     options["hoodie.compact.inline.max.delta.commits"] = "2"
@@ -535,9 +575,37 @@ def start_stream(source, path, checkpoint):
 
 
 # %% wrong="06.3"
+# expect: nobody had carried it out
+def start_stream(source, path, checkpoint):
+    changes = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", "1")
+    options = {**ORDERS, "hoodie.table.name": "orders", "checkpointLocation": checkpoint}
+    options["hoodie.datasource.compaction.async.enable"] = "false"
+    options["hoodie.compact.inline"] = "false"
+    options["hoodie.compact.schedule.inline"] = "true"
+    options["hoodie.compact.inline.max.delta.commits"] = "2"
+    return changes.parquet(source).writeStream.format("hudi").options(**options).start(path)
+
+
+# %% wrong="06.3"
+# expect: took both files and ended
+def start_stream(source, path, checkpoint):
+    changes = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", "1")
+    options = {**ORDERS, "hoodie.table.name": "orders", "checkpointLocation": checkpoint}
+    options["hoodie.compact.inline.max.delta.commits"] = "2"
+    writer = changes.parquet(source).writeStream.format("hudi").options(**options)
+    query = writer.trigger(availableNow=True).start(path)
+    query.awaitTermination()
+    return query
+
+
+# %% equivalent="06.3"
+# without .option('hoodie.datasource.compaction.async.enable', 'true'): a stream's default
+
+
+# %% wrong="06.3"
 # expect: planned no compaction
 def start_stream(source, path, checkpoint):
-    changes = spark.readStream.schema(make_changes(0).schema).option("maxFilesPerTrigger", "1")
+    changes = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", "1")
     return (
         changes.parquet(source)
         .writeStream.format("hudi")
@@ -551,7 +619,7 @@ def start_stream(source, path, checkpoint):
 # %% wrong="06.3"
 # expect: that is inline
 def start_stream(source, path, checkpoint):
-    changes = spark.readStream.schema(make_changes(0).schema).option("maxFilesPerTrigger", "1")
+    changes = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", "1")
     return (
         changes.parquet(source)
         .writeStream.format("hudi")
@@ -655,7 +723,8 @@ assert list(facts["logs"]) == [6] and facts["logs_to_base"][0] > 4
 # `run_compaction`, with `op => 'schedule'` or `op => 'execute'`. (`'run'` is an old name of
 # `'scheduleandexecute'`: it would plan as well.) It takes the `path` of the table, and
 # `options` as one text, `name=value,name=value`. A job does not know the options of our writer: pass again
-# those that affect file layout or bookkeeping. They stand in `JOB`.
+# those that affect file layout or bookkeeping. They are in `JOB`. Without them this job would build a
+# metadata table, and a base file with a bloom filter for 60,000 keys.
 
 # %%
 JOB = ",".join(f"{key}={value}" for key, value in WRITER.items())
@@ -666,8 +735,8 @@ print(JOB)
 #
 # Complete both functions. The procedure has the same trigger as the writers: it plans nothing while
 # there were fewer deltacommits than `hoodie.compact.inline.max.delta.commits` since the last compaction.
-# Your `plan` must plan at once, after one deltacommit. The check runs both on a copy of the table that
-# the stream left, which has one log.
+# Your `plan` must plan at once, after one deltacommit. Both pass on `JOB`. The check runs them on copies of
+# the table that the stream left, which has one log.
 
 
 # %% exercise="06.4"
@@ -696,7 +765,7 @@ lab.check("06.4", [plan, run])
 
 
 # %% right="06.4"
-# The limit as a property of the session, where `options` is given by others.
+# Through the session, when other code builds `options`. Take the setting back afterwards.
 def plan(path):
     spark.conf.set("hoodie.compact.inline.max.delta.commits", "1")
     spark.sql(f"CALL run_compaction(op => 'schedule', path => '{path}', options => '{JOB}')")
@@ -711,6 +780,17 @@ def run(path):
         f"CALL run_compaction(op => 'execute', path => '{path}', timestamp => {instant.timestamp},"
         f" options => '{JOB}')"
     )
+
+
+# %% wrong="06.4"
+# expect: did not get the writer's options
+def plan(path):
+    options = f"{JOB},hoodie.compact.inline.max.delta.commits=1"
+    spark.sql(f"CALL run_compaction(op => 'schedule', path => '{path}', options => '{options}')")
+
+
+def run(path):
+    spark.sql(f"CALL run_compaction(op => 'execute', path => '{path}')")
 
 
 # %% wrong="06.4"
@@ -890,9 +970,8 @@ assert revenue_after == never[2].answer
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 15 minutes. Draw the two steps as two people: one writes the
 # shopping list, one goes shopping. The question that always comes: "may two jobs run the same plan?"
-# No: with this release the second may roll back what the first is writing. Who leaves out `JOB` in 06.4
-# passes, but waits longer: the job then builds a metadata table, and writes its base file with a filter
-# for 60,000 keys. Short of time: leave out the cell that cleans.
+# No: with this release the second may roll back what the first is writing. Many leave out `JOB` in
+# 06.4: the card says by how much the base file grew. Short of time: leave out the cell that cleans.
 
 # %% [markdown]
 # ## Key points

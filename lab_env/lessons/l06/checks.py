@@ -5,15 +5,18 @@ Only files, instants and rows count. The tables are small: a write of a check ta
 
 import random
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 
-from lab_env.course.answers import Unreadable, as_int, as_number, as_pair, as_rows
-from lab_env.course.checking import NotYet, Passed, check_of
-from lab_env.lessons.boards import board_text
-from lab_env.lessons.l06.figures import Work, batches_of
+from lab_env.course.answers import Unreadable, as_int, as_pair
+from lab_env.course.checking import check, expect
+from lab_env.lessons.boards import as_board, board_text
+from lab_env.lessons.l06.figures import batches_of
+from lab_env.lessons.rows import expect_rows, keys_of, rows_at
+from lab_env.lessons.streams import own_streams_stopped, session_spared, started
 from lab_env.lessons.table_copies import scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 from lab_env.platform import store
@@ -21,7 +24,9 @@ from lab_env.platform.errors import LabError
 from lab_env.tables.hudi.table import DataFile, FileSlice, Snapshot
 from lab_env.tables.hudi.timeline import to_seconds
 
-WAITS_S = 60.0  # for a compaction of three rows, also on a machine that does other work
+WAITS_S = 45.0  # for a compaction of three rows, also on a machine that does other work
+BEGINS_S = 15.0  # until a thread beside the stream takes up its plan
+STREAM_TIMEOUT_S = 150.0
 TABLE_TYPE = "hoodie.datasource.write.table.type"
 TABLE = (
     KEYS
@@ -32,78 +37,42 @@ TABLE = (
         "hoodie.index.bloom.num_entries": "1000",
     }
 )
+# Random prices of the check's three orders, so that the board takes a query.
+PRICES = tuple(Decimal(random.randint(101, 999)) / 100 for _ in range(3))
 
 
-@dataclass(frozen=True)
-class LogCounts:
-    """One table's logs, as the function counted them and as they are.
-
-    Args:
-        table: name.
-        answer: what the function returned.
-        to_merge: logs that a query merges in the worst file group.
-        first: logs of the first current slice.
-        all_logs: log files on the store.
-        deltacommits: instants of that action.
-    """
-
-    table: str
-    answer: int
-    to_merge: int
-    first: int
-    all_logs: int
-    deltacommits: int
-
-
-@check_of("06.1")
-class LogsToMerge:
-    """The number that grows when nobody compacts."""
-
-    @staticmethod
-    def observe(lab, answer: Callable) -> tuple[LogCounts, ...]:
-        """Call the function with the lesson's table, and with tables of several file groups."""
-        tables = {"never": lab.xray(lab.path("never"))}
-        chosen = random.Random(6)
-        for number in range(1, 4):
-            tables[f"made-up table {number}"] = made_up_table(chosen)
-        return tuple(
-            LogCounts(
-                name,
-                as_int(answer(table)),
-                logs_to_merge(table),
-                len(table.current[0].logs),
-                sum(file.kind == "log" for file in table.files),
-                sum(instant.action == "deltacommit" for instant in table.instants),
-            )
-            for name, table in tables.items()
+@check("06.1")
+def metric_to_monitor(lab, count_logs):
+    """Count the logs of the lesson's table, and of made-up tables of several file groups."""
+    chosen = random.Random()
+    tables = {"the table `never`": lab.xray(lab.path("never"))}
+    for number in range(1, 5):
+        tables[f"made-up table {number}"] = made_up_table(chosen, logs=number < 4)
+    for name, table in tables.items():
+        answer, right = as_int(count_logs(table)), logs_to_merge(table)
+        mistakes = {
+            sum(i.action == "deltacommit" for i in table.instants): (
+                "It counts the writes of its whole timeline."
+            ),
+            len(table.current[0].logs): "It counts the logs of one file group only.",
+            sum(file.kind == "log" for file in table.files): (
+                "It counts the logs of older slices and of every file group."
+            ),
+        }
+        expect(
+            answer == right,
+            "For {} your function returns {}, but in its worst file group a query merges {} logs. "
+            "{}",
+            name,
+            answer,
+            right,
+            mistakes.get(answer, ""),
         )
-
-    @staticmethod
-    def judge(facts: tuple[LogCounts, ...]) -> Passed | NotYet:
-        """Right for each of the tables."""
-        wrong = [counts for counts in facts if counts.answer != counts.to_merge]
-        if not wrong:
-            return Passed(
-                f"{facts[0].to_merge} logs to merge in the table `never`, and right for tables of "
-                "many file groups. Set an alarm on this number: no error will be raised."
-            )
-        first = wrong[0]
-        answered = f"For {first.table} your function returns {first.answer}"
-        if all(counts.answer == counts.all_logs for counts in facts):
-            return NotYet(
-                f"{answered}, but a query merges {first.to_merge}: it counts the logs of older "
-                "slices and of every file group."
-            )
-        if all(counts.answer == counts.deltacommits for counts in facts):
-            return NotYet(
-                f"{answered}: it counts the writes of its whole timeline. In its worst file group "
-                f"a query merges {first.to_merge} logs."
-            )
-        if all(counts.answer == counts.first for counts in facts):
-            return NotYet(
-                f"{answered}, the logs of one file group only; the worst has {first.to_merge}."
-            )
-        return NotYet(f"{answered}; in its worst file group a query merges {first.to_merge} logs.")
+    return (
+        f"{logs_to_merge(tables['the table `never`'])} logs to merge in the table `never`, and "
+        "right for tables of many file groups. Set an alarm on this number: no error will be "
+        "raised."
+    )
 
 
 def logs_to_merge(table: "Snapshot | MadeUpTable") -> int:
@@ -133,115 +102,128 @@ class MadeUpTable:
         return tuple(file for found in self.slices for file in found.files)
 
 
-def made_up_table(chosen: random.Random) -> MadeUpTable:
+def made_up_table(chosen: random.Random, logs: bool = True) -> MadeUpTable:
     """A table of two partitions with three file groups each; one of them has a planned compaction.
 
     The worst file group is never the first one, and needs both of its current slices.
+
+    Args:
+        chosen: draws the numbers of logs.
+        logs: whether its current slices have any.
     """
     slices = []
     for partition in ("2026-11-20", "2026-11-21"):
         for number in range(3):
             group, worst = f"group-{number}", (partition, number) == ("2026-11-21", 1)
-            counts = [chosen.randint(3, 5), chosen.randint(2, 4) + (4 if worst else 0)]
-            old, now = (_slice(partition, group, f"{at}", counts[at]) for at in range(2))
-            slices += [_not_current(old), now]
+            many = chosen.randint(2, 4) + (4 if worst else 0)
+            slices.append(_slice(partition, group, "0", chosen.randint(3, 5), current=False))
+            slices.append(_slice(partition, group, "1", many * logs))
             if worst:
-                slices.append(_slice(partition, group, "2", chosen.randint(1, 3)))
+                slices.append(_slice(partition, group, "2", chosen.randint(1, 3) * logs))
     return MadeUpTable(tuple(slices))
 
 
-def _slice(partition: str, group: str, instant: str, logs: int) -> FileSlice:
-    base = DataFile(partition, group, instant, "base", f"{group}_{instant}.parquet", 1000, True)
-    names = (f".{group}_{instant}.log.{number}" for number in range(1, logs + 1))
-    files = tuple(DataFile(partition, group, instant, "log", name, 100, True) for name in names)
-    return FileSlice(partition, group, instant, base, files, current=True)
+def _slice(partition: str, group: str, at: str, logs: int, current: bool = True) -> FileSlice:
+    base = DataFile(partition, group, at, "base", f"{group}_{at}.parquet", 1000, True)
+    names = (f".{group}_{at}.log.{number}" for number in range(1, logs + 1))
+    files = tuple(DataFile(partition, group, at, "log", name, 100, True) for name in names)
+    return FileSlice(partition, group, at, base, files, current)
 
 
-def _not_current(found: FileSlice) -> FileSlice:
-    return FileSlice(
-        found.partition, found.group, found.instant, found.base, found.logs, current=False
+@check("06.2")
+def as_fresh_as_needed(lab, answer):
+    """Ask for the board of a table with a log; write for a board that may lag, and for another."""
+    board, inline_options = as_pair(
+        answer, "The two functions are expected: `[board, inline_options]`"
+    )
+    _expect_board(lab, board, _with_a_log(lab), 1)
+    for may_lag in (1, random.choice((2, 3))):
+        options = inline_options(may_lag)
+        if not hasattr(options, "items"):
+            raise Unreadable("`inline_options` has to return a dictionary of options.")
+        options = {str(name): _as_option(value) for name, value in options.items()}
+        options["hoodie.table.name"] = TABLE["hoodie.table.name"]
+        expect(
+            (TABLE | options)[TABLE_TYPE] == TABLE[TABLE_TYPE],
+            "The table is not Merge-on-Read any more: it has nothing to compact.",
+        )
+        path = scratch_copy(lab, _just_compacted(lab), "board")
+        behind: list[int] = []
+        for batch in range(2, may_lag + 3):
+            _write_board(lab, path, batch, options)
+            behind.append(max(len(found.logs) for found in lab.xray(path).current))
+            needed = len(behind) if len(behind) <= may_lag else 0
+            if behind[-1] != needed:
+                break  # more writes would not make it right
+        rows = rows_at(lab, path).count()
+        expect(
+            rows == 3,
+            "The table has {} rows for 3 orders: with your options a write does not replace the "
+            "order's older row.",
+            rows,
+        )
+        asked = (
+            f"Asked for a board that may be {may_lag} behind: after each write it was behind by "
+            f"{', '.join(map(str, behind))}."
+        )
+        expect(behind[-1] <= may_lag, "{} It has to be compacted more often.", asked)
+        expect(
+            behind[-1] == needed,
+            "{} That is fresher than it has to be, and took more compactions than necessary.",
+            asked,
+        )
+        _expect_board(lab, board, path, may_lag + 2)
+    return "Each board is as fresh as it has to be, by one compaction."
+
+
+def _expect_board(lab, board, path: str, batch: int) -> None:
+    """Expect the learner's board to be that of a batch."""
+    with _same_session(lab):
+        answer = board(path)
+    if not hasattr(answer, "toPandas"):
+        raise Unreadable("Your board has to be a DataFrame of Spark: do not collect it.")
+    shown, kind = as_board(answer), dict(answer.dtypes).get("revenue", "")
+    expect(
+        kind.startswith("decimal"),
+        "`revenue` has become `{}`: the sum of money is a decimal.",
+        kind,
+    )
+    new, first, second = (price * (batch + 1) for price in PRICES)
+    right = {"new": new, "paid": first + second} if batch < 2 else {"shipped": new + first + second}
+    expect(
+        shown == right or shown.keys() != keys_of(rows_at(lab, path), "status").keys(),
+        "Your board shows {}. That is the answer of a snapshot query: it merges the log.",
+        board_text(shown),
+    )
+    expect(
+        shown == right,
+        "Your board shows {}. The base file has the statuses {}, each with its own sum.",
+        board_text(shown),
+        " and ".join(right),
     )
 
 
-@dataclass(frozen=True)
-class BoardAnswer:
-    """What the learner's board shows of a table with a log, and how fresh the options keep tables.
-
-    Args:
-        revenue: by status, as the board shows it.
-        base: the revenue by status in the base file.
-        merged: the same with the log.
-        tables: one for each lag that was asked for; none if the board is wrong.
-    """
-
-    revenue: dict[str, Decimal]
-    base: dict[str, Decimal]
-    merged: dict[str, Decimal]
-    tables: "tuple[Freshness, ...]" = ()
-
-
-@dataclass(frozen=True)
-class Freshness:
-    """How a table that had just been compacted looked after each write of a board's writer.
-
-    Args:
-        may_lag: how many batches the board may be behind.
-        behind: after each write, how many writes the base file lags; ends where that is not as it
-            should be.
-        rows: of the table, which has three orders.
-        merge_on_read: whether the options leave the table type alone.
-    """
-
-    may_lag: int
-    behind: tuple[int, ...] = ()
-    rows: int = 3
-    merge_on_read: bool = True
-
-    @property
-    def needed(self) -> tuple[int, ...]:
-        """How far behind the board may be after each write, with one compaction at the last."""
-        return (*range(1, self.may_lag + 1), 0)
+@contextmanager
+def _same_session(lab) -> Generator[None]:
+    """Expect the body to leave Hudi's options of the session alone, and restore them."""
+    before = _hudi_settings(lab)
+    yield
+    changed = dict(_hudi_settings(lab).items() ^ before.items())
+    for name in changed:
+        lab.spark.conf.unset(name)
+    for name in changed.keys() & before.keys():
+        lab.spark.conf.set(name, before[name])
+    expect(
+        not changed,
+        "Your function changed the session: `{}` holds for every later query, too. Give it to this "
+        "one only.",
+        ", ".join(changed),
+    )
 
 
-@check_of("06.2")
-class AsFreshAsNeeded:
-    """A read-optimised board, and options that compact often enough for it, and no more often."""
-
-    @staticmethod
-    def observe(lab, answer) -> BoardAnswer:
-        """Ask for the board; write for one that may lag by a batch, and for another."""
-        parts = "The two functions are expected: `[board, inline_options]`"
-        board, inline_options = as_pair(answer, parts)
-        shown = _revenue(board(_with_a_log(lab)))
-        facts = BoardAnswer(shown, REVENUE["base"], REVENUE["merged"])
-        if shown != facts.base:
-            return facts  # the options would not make it right
-        tables: list[Freshness] = []
-        for may_lag in (1, random.choice((2, 3))):
-            tables.append(_freshness(lab, inline_options(may_lag), may_lag))
-            if isinstance(_verdict_on(tables[-1]), NotYet):
-                break
-        return replace(facts, tables=tuple(tables))
-
-    @staticmethod
-    def judge(facts: BoardAnswer) -> Passed | NotYet:
-        """The board is that of the base file, and as fresh as it has to be, by one compaction."""
-        if facts.revenue == facts.base:
-            return _verdict_on(facts.tables[-1])
-        why = f"The base file has the statuses {' and '.join(facts.base)}, each with its own sum."
-        if facts.revenue == facts.merged:
-            why = f"That is the answer of a snapshot query: it merges the log. {why}"
-        shown = board_text(facts.revenue) if facts.revenue else "no row"
-        return NotYet(f"Your board shows {shown}. {why}")
-
-
-# Prices of the check's three orders, by chance: nobody can know the board without a query.
-PRICES = tuple(Decimal(random.randint(101, 999)) / 100 for _ in range(3))
-# Its base file has batch 1, the first order new and the others paid; its log has batch 2.
-REVENUE: dict[str, dict[str, Decimal]] = {
-    "base": {"new": 2 * PRICES[0], "paid": 2 * (PRICES[1] + PRICES[2])},
-    "merged": {"shipped": 3 * sum(PRICES, Decimal())},
-}
+def _hudi_settings(lab) -> dict[str, str]:
+    """Hudi's options that the session gives to every query."""
+    return {row.key: row.value for row in lab.spark.sql("SET").collect() if "hoodie" in row.key}
 
 
 @cache  # of a call that was interrupted, nothing is used
@@ -250,56 +232,6 @@ def _with_a_log(lab) -> str:
     path = scratch_copy(lab, _just_compacted(lab), "board_with_log")
     _write_board(lab, path, 2, {"hoodie.compact.inline": "false"})
     return path
-
-
-def _revenue(answer) -> dict[str, Decimal]:
-    """A board's revenue by status."""
-    if not hasattr(answer, "toPandas"):
-        raise Unreadable("Your board has to be a DataFrame of Spark: do not collect it.")
-    rows = as_rows(answer, ("status", "revenue"))
-    if len({status for status, _ in rows}) < len(rows):
-        raise Unreadable("Your board has two rows of one status.")
-    return {str(status): round(as_number(revenue), 2) for status, revenue in rows}
-
-
-def _freshness(lab, answer, may_lag: int) -> Freshness:
-    """Write one batch more than the board may lag to a table without logs; look after each."""
-    if not hasattr(answer, "items"):
-        raise Unreadable("`inline_options` has to return a dictionary of options.")
-    options = {str(name): _as_option(value) for name, value in answer.items()}
-    if (TABLE | options)[TABLE_TYPE] != TABLE[TABLE_TYPE]:
-        # The table here keeps its type; the lesson's next one would be made with the answer's.
-        return Freshness(may_lag, merge_on_read=False)
-    path = scratch_copy(lab, _just_compacted(lab), "board")
-    behind: list[int] = []
-    for batch, needed in enumerate(Freshness(may_lag).needed):
-        _write_board(lab, path, 2 + batch, options)
-        behind.append(max(len(found.logs) for found in lab.xray(path).current))
-        if behind[-1] != needed:
-            break  # more writes would not make it right
-    count = lab.spark.read.format("hudi").load(path).count()
-    return Freshness(may_lag, tuple(behind), count)
-
-
-def _verdict_on(board: Freshness) -> Passed | NotYet:
-    """Never further behind than it may be, with one compaction, and one row per order."""
-    if not board.merge_on_read:
-        return NotYet("The table is not Merge-on-Read any more: it has nothing to compact.")
-    if board.rows != 3:
-        return NotYet(
-            f"The table has {board.rows} rows, not as many rows as orders, which are 3: with your "
-            "options a write does not replace the order's older row."
-        )
-    asked = f"Asked for a board that may be {board.may_lag} behind: "
-    after_each = f"after each write it was behind by {', '.join(map(str, board.behind))}"
-    if max(board.behind) > board.may_lag:
-        return NotYet(f"{asked}{after_each}. It has to be compacted more often.")
-    if board.behind != board.needed:
-        return NotYet(
-            f"{asked}{after_each}. That is fresher than it has to be, and took more compactions "
-            "than necessary."
-        )
-    return Passed("Each board is as fresh as it has to be, by one compaction.")
 
 
 @cache
@@ -326,91 +258,91 @@ def _write_board(lab, path: str, batch: int, options: dict[str, str]) -> None:
     rows.write.format("hudi").options(**(TABLE | options)).mode("append").save(path)
 
 
-def _as_option(value) -> str:
+def _as_option(value: object) -> str:
     """A Hudi option as text, as Spark's writer passes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-@dataclass(frozen=True)
-class Streamed:
-    """A table after two batches of a stream, and what a third one did.
+@check("06.3")
+def compacts_beside_the_stream(lab, start_stream):
+    """Start the stream on two files of three orders each; add a third when it has compacted."""
+    source, path, checkpoint = map(lab.scratch, ("changes", "stream", "checkpoint"))
+    for number in range(2):
+        _add_file(lab, source, number)
+    with own_streams_stopped(lab.spark, STREAM_TIMEOUT_S) as stopped:
+        with session_spared(), _same_session(lab):
+            query = started(start_stream(source, path, checkpoint))
+        expect(
+            not stopped.late,
+            "Your function waited for the end of a stream that goes on. Return the running query.",
+        )
+        query.processAllAvailable()
+        expect(lab.files(path), "Your stream wrote nothing to the path that it was given.")
+        table, batches = lab.xray(path), batches_of(query.recentProgress)
+        commits = sum(i.action == "deltacommit" and bool(i.completed) for i in table.instants)
+        expect_rows(rows_at(lab, path), lab.spark.read.parquet(f"{source}/0.parquet"))
+        expect(lab.files(f"{checkpoint}/commits"), "There is no checkpoint at `checkpoint`.")
+        expect(
+            table.metadata_partitions.empty,
+            "The rows are right, but the table has a metadata table. Give the stream `ORDERS`.",
+        )
+        expect(
+            commits == 2,
+            "The stream took both files in one batch. Which option limits the files per trigger?",
+        )
+        expect(
+            query.isActive,
+            "Your stream took both files and ended, so it will not take a third. A stream without "
+            "a trigger goes on.",
+        )
+        expect(
+            _plans(table),
+            "After {} commits the stream had planned no compaction. After how many deltacommits "
+            "does it by default?",
+            commits,
+        )
+        table, waited = _after_compaction(lab, path)
+        expect(
+            not table.planned,
+            "The stream planned a compaction, and {:.0f} seconds later nobody had carried it out. "
+            "Who runs the plans of a stream whose writer does not?",
+            waited,
+        )
+        ran = [i for i in table.instants if i.action == "compaction" and i.completed]
+        expect(
+            not any(
+                batch.began < to_seconds(found.requested)
+                and to_seconds(found.completed) < batch.ended
+                for batch in batches
+                for found in ran
+            ),
+            "The batch that planned the compaction also ran it, and ended only after it: that is "
+            "inline. Beside the stream runs a plan of which the writer says `async`.",
+        )
+        _add_file(lab, source, 2)
+        query.processAllAvailable()
+        expect(
+            _plans(lab.xray(path)) == 1,
+            "The stream planned another compaction after a single commit more; the exercise asks "
+            "for one after every second.",
+        )
+    return "A plan after the second commit, none after the third."
 
-    Args:
-        batches: completed deltacommits.
-        planned: compactions on the timeline.
-        checkpoint: whether the stream kept its checkpoint where it should.
-        rows: of the table, which has three orders.
-        again: whether the third batch planned another one.
-        waited: whether a batch ended only after the compaction that it had planned.
-    """
 
-    batches: int
-    planned: int
-    checkpoint: bool
-    rows: int
-    again: bool = False
-    waited: bool = False
+def _after_compaction(lab, path: str) -> tuple[Snapshot, float]:
+    """The table when no plan is left, or when the time is up, and the seconds until then."""
+    began = time.monotonic()
+    while True:
+        table, waited = lab.xray(path), time.monotonic() - began
+        inflight = any(i.action == "compaction" and i.state == "inflight" for i in table.instants)
+        if not table.planned or waited > (WAITS_S if inflight else BEGINS_S):
+            return table, waited
+        time.sleep(0.5)
 
 
-@check_of("06.3")
-class StreamCompactsBeside:
-    """A stream that plans a compaction after two commits and runs it in a thread."""
-
-    @staticmethod
-    def observe(lab, answer: Callable) -> Streamed:
-        """Start the stream on two files of three orders each; add a third when it has compacted."""
-        source, path, checkpoint = map(lab.scratch, ("changes", "stream", "checkpoint"))
-        for number in range(2):
-            _add_file(lab, source, number)
-        query = answer(source, path, checkpoint)
-        if not hasattr(query, "processAllAvailable"):
-            raise Unreadable("The function must return the running query, which `start()` gives.")
-        try:
-            query.processAllAvailable()
-            if not lab.files(path):
-                raise Unreadable("Your stream wrote nothing to the path that it was given.")
-            first = _streamed(lab, path, checkpoint, batches_of(query.recentProgress))
-            if not first.planned or first.waited:
-                return first  # a third batch would not make it right
-            deadline = time.monotonic() + WAITS_S
-            while lab.xray(path).planned and time.monotonic() < deadline:
-                time.sleep(0.2)
-            _add_file(lab, source, 2)
-            query.processAllAvailable()
-            return replace(first, again=_plans(lab.xray(path)) > first.planned)
-        finally:
-            query.stop()
-
-    @staticmethod
-    def judge(facts: Streamed) -> Passed | NotYet:
-        """Two commits, one plan, three rows."""
-        if facts.rows != 3:
-            return NotYet(
-                f"The table has {facts.rows} rows; the stream brought three orders, twice."
-            )
-        if not facts.checkpoint:
-            return NotYet("There is no checkpoint at `checkpoint`.")
-        if facts.batches < 2:
-            return NotYet(
-                "The stream took both files in one batch. Which option limits the files per "
-                "trigger?"
-            )
-        if not facts.planned:
-            return NotYet(
-                f"After {facts.batches} commits the stream had planned no compaction. After how "
-                "many deltacommits does it by default?"
-            )
-        if facts.again or facts.planned > 1:
-            return NotYet(
-                "The stream planned another compaction after a single commit more; the exercise "
-                "asks for one after every second."
-            )
-        if facts.waited:
-            return NotYet(
-                "The batch that planned the compaction also ran it, and ended only after it: that "
-                "is inline. Beside the stream runs a plan of which the writer says `async`."
-            )
-        return Passed("A plan after the second commit, none after the third.")
+def _plans(table: Snapshot) -> int:
+    """Compactions on a table's timeline, planned or complete."""
+    return sum(instant.action == "compaction" for instant in table.instants)
 
 
 def _add_file(lab, source: str, number: int) -> None:
@@ -434,63 +366,11 @@ def _add_file(lab, source: str, number: int) -> None:
     )
 
 
-def _streamed(lab, path: str, checkpoint: str, triggers: list[Work]) -> Streamed:
-    """What the first batches left."""
-    table = lab.xray(path)
-    compacted = [
-        (to_seconds(found.requested), to_seconds(found.completed))
-        for found in table.instants
-        if found.action == "compaction" and found.completed
-    ]
-    return Streamed(
-        batches=sum(i.action == "deltacommit" and i.state == "completed" for i in table.instants),
-        planned=_plans(table),
-        checkpoint=bool(lab.files(f"{checkpoint}/commits")),
-        rows=lab.spark.read.format("hudi").load(path).count(),
-        waited=any(
-            trigger.began < planned and ended < trigger.ended
-            for trigger in triggers
-            for planned, ended in compacted
-        ),
-    )
-
-
-def _plans(table: Snapshot) -> int:
-    """Compactions on a table's timeline, planned or complete."""
-    return sum(instant.action == "compaction" for instant in table.instants)
-
-
-@dataclass(frozen=True)
-class CompactedCopy:
-    """A table after the learner's SQL.
-
-    Args:
-        planned: compactions on the timeline that were not there before, after `plan`.
-        written: base files that `plan` wrote.
-        completed: how many of the planned ones are complete, after `run`.
-        logs: of the worst file group.
-        before: bytes of the base file before.
-        after: bytes of the newest base file.
-        deltacommits: of the table since its last compaction before.
-    """
-
-    planned: int
-    written: int
-    completed: int
-    logs: int
-    before: int
-    after: int
-    deltacommits: int
-
-
-@check_of("06.4")
-class CompactByAJob:
-    """A compaction that is planned and run on a copy of the stream's table."""
-
-    @staticmethod
-    def observe(lab, answer) -> CompactedCopy:
-        """Copy the table, object by object, let the functions work on it, and X-ray it."""
-        plan, run = as_pair(answer, "The two functions are expected: `[plan, run]`")
+@check("06.4")
+def compacts_by_a_job(lab, answer):
+    """Let the functions plan and run a compaction of two copies of the stream's table."""
+    plan, run = as_pair(answer, "The two functions are expected: `[plan, run]`")
+    for which in ("the first", "the second"):
         path = scratch_copy(lab, lab.path("async"), "left_by_stream")
         before = lab.xray(path)
         if not any(part.logs for part in before.current):
@@ -498,49 +378,43 @@ class CompactByAJob:
                 "The stream's table has no log left that a job could compact.",
                 "run the notebook again from its first cell.",
             )
-        plan(path)
-        planned = after = lab.xray(path, since=before)
+        with _same_session(lab):
+            plan(path)
+        planned = lab.xray(path, since=before)
         new = {i.requested for i in planned.new_instants if i.action == "compaction"}
-        if new:  # else there is nothing to run
-            run(path)
-            after = lab.xray(path)
-        return CompactedCopy(
-            planned=len(new),
-            written=sum(file.kind == "base" for file in planned.new_files),
-            completed=sum(i.requested in new and i.state == "completed" for i in after.instants),
-            logs=logs_to_merge(after),
-            before=_newest_base(before),
-            after=_newest_base(after),
-            deltacommits=logs_to_merge(before),
+        expect(
+            new,
+            "Nothing was planned in {} table, so nothing ran. Deltacommits since its last "
+            "compaction: {}, fewer than the five that the trigger asks for by default.",
+            which,
+            logs_to_merge(before),
         )
-
-    @staticmethod
-    def judge(facts: CompactedCopy) -> Passed | NotYet:
-        """A plan without a file, then a completed compaction, and no log left to merge."""
-        if not facts.planned:
-            return NotYet(
-                f"Nothing was planned, so nothing ran. Deltacommits since the table's last "
-                "compaction: "
-                f"{facts.deltacommits}, fewer than the five that the trigger asks for by default."
-            )
-        if facts.written:
-            return NotYet("`plan` wrote a base file already: it ran what it had planned.")
-        if not facts.completed:
-            return NotYet("A plan exists, but no new base file. Scheduling decides; running pays.")
-        if facts.logs:
-            return NotYet(
-                f"A compaction was completed, but {facts.logs} logs are still to be merged."
-            )
-        note = "A new base file, and no log to merge."
-        if facts.after > 3 * facts.before:
-            note += (
-                f" But it has {facts.after // 1024} KB where the old one had "
-                f"{facts.before // 1024}: "
-                "the job did not get the writer's options and made its bloom filter for 60,000 "
-                "keys."
-            )
-        return Passed(note)
-
-
-def _newest_base(table: Snapshot) -> int:
-    return max((slice_.base.size for slice_ in table.current if slice_.base), default=0)
+        expect(
+            not any(file.kind == "base" for file in planned.new_files),
+            "`plan` wrote a base file already: it ran what it had planned.",
+        )
+        with _same_session(lab):
+            run(path)
+        after = lab.xray(path)
+        expect(
+            any(i.requested in new and i.state == "completed" for i in after.instants),
+            "A plan exists in {} table, but no new base file. Scheduling decides; running pays.",
+            which,
+        )
+        logs = logs_to_merge(after)
+        expect(not logs, "A compaction was completed, but {} logs are still to be merged.", logs)
+        old, base = (max(s.base.size for s in t.current if s.base) for t in (before, after))
+        expect(
+            base <= 3 * old,
+            "No log is left to merge. But the new base file has {} KB where the old one had {}: "
+            "`run` did not get the writer's options, `JOB`, and made its bloom filter for 60,000 "
+            "keys.",
+            base // 1024,
+            old // 1024,
+        )
+        expect(
+            after.metadata_partitions.empty,
+            "No log is left to merge. But a procedure did not get the writer's options, `JOB`, "
+            "and made a metadata table.",
+        )
+    return "A new base file, and no log to merge."

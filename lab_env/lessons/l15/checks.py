@@ -1,6 +1,6 @@
-"""Checks of lesson 15: made-up change records, a made-up view of slots, a made-up log of orders.
+"""Checks of lesson 15, on made-up change records, replication slots and changes of orders.
 
-The answers run on data that the learner does not know, so no number can be guessed.
+The learner does not know this data, so no result can be guessed.
 """
 
 import json
@@ -40,7 +40,7 @@ FIRST_DAY = date(1970, 1, 1)
 
 @check("15.1")
 def envelopes_to_rows(lab, to_rows):
-    """Call the function twice, as a stream does: with a session of its own, which is a clone."""
+    """Call the function with the lesson's session, then with a clone, as streams use one."""
     clone = SparkSession(lab.spark.sparkContext, lab.spark._jsparkSession.cloneSession())
     earlier: set[int] = set()
     for session in (lab.spark, clone):
@@ -90,13 +90,13 @@ def envelopes_to_rows(lab, to_rows):
 
 
 def made_up_records(chosen: random.Random) -> tuple[list[tuple], list[tuple]]:
-    """Records of a topic, as Spark reads them, and the changes that they stand for.
+    """Return a topic's records, as Spark reads them, and the table rows that they stand for.
 
-    A snapshot's reads, inserts, updates and deletes with their tombstones, and one read of an
-    incremental snapshot.
+    The records are a snapshot's reads, inserts, updates, deletes with their tombstones, and one
+    read of an incremental snapshot.
 
     Args:
-        chosen: draws orders, amounts, days and positions.
+        chosen: source of random orders, amounts, days and positions.
     """
     records: list[tuple] = []
     changes: list[tuple] = []
@@ -158,7 +158,7 @@ def made_up_records(chosen: random.Random) -> tuple[list[tuple], list[tuple]]:
 
 @check("15.2")
 def follows_the_topic(lab, follow):
-    """Call the function twice with a checkpoint of its own; it only counts."""
+    """Call the function twice with the same new checkpoint; `apply` only counts records."""
     ends = topic_end_offsets(lab.endpoints.kafka_bootstrap, lab.topic("public.orders"))
     records = sum(ends.values())
     limit = records // 2 + 1
@@ -223,7 +223,7 @@ MADE_UP_VIEW = """
 
 @check("15.3")
 def bytes_kept_for_slots(lab, query):
-    """Run the query where `pg_replication_slots` is a made-up view, which SQL finds first."""
+    """Run the query on a made-up view `pg_replication_slots`, which hides the real one."""
     import psycopg
 
     text = as_text(query).replace("pg_catalog.pg_replication_slots", "pg_replication_slots")
@@ -283,11 +283,11 @@ def bytes_kept_for_slots(lab, query):
 
 
 def made_up_slots(chosen: random.Random, end: int) -> list[tuple]:
-    """Slots as rows: name, type, active, restart position, confirmed position, status.
+    """Return slots as rows: name, type, active, restart position, confirmed position, status.
 
     Args:
-        chosen: draws positions.
-        end: of the log, in bytes.
+        chosen: source of random positions.
+        end: end of the log, in bytes.
     """
     far, near = chosen.randint(end // 4, end // 2), chosen.randint(end // 8, end // 4)
     one, two, three = chosen.sample(range(10, 99), 3)
@@ -301,7 +301,7 @@ def made_up_slots(chosen: random.Random, end: int) -> list[tuple]:
 
 @check("15.4")
 def deletes_by_hand(lab, delete_orders):
-    """Delete orders of several days from two copies, so that no state of the first call helps."""
+    """Delete orders of several days from two copies, so that state from the first is no help."""
     source = _orders(lab, lab.path("orders"))
     days = {row.order_id: row.partition_date for row in source.collect()}
     ((most_common, _),) = Counter(days.values()).most_common(1)
@@ -341,14 +341,14 @@ def deletes_by_hand(lab, delete_orders):
 
 
 def _orders(lab, path: str) -> DataFrame:
-    """The table's rows without Hudi's columns."""
+    """Return the table's rows without Hudi's columns."""
     rows = rows_at(lab, path)
     return rows.drop(*(name for name in rows.columns if name.startswith("_hoodie_")))
 
 
 @check("15.5")
 def survives_a_replay(lab, history):
-    """Call the function twice with changes of which some come twice, in no order."""
+    """Call the function twice with changes in random order, some of them duplicated."""
     for _ in range(2):
         changes = made_up_changes(random.Random())
         lsns = {change[-1] for change in changes}
@@ -424,13 +424,13 @@ LIVES = (
 
 
 def made_up_changes(chosen: random.Random) -> list[tuple]:
-    """Changes of some orders, some of them twice and none in order.
+    """Return changes of some orders in random order, some of them duplicated.
 
-    There are orders with a deletion, with a deletion and a new life, with another amount, with
-    reads and updates that change nothing, and one whose LSNs do not follow its commits.
+    Some orders are deleted, some deleted and created again, one gets another amount. Some reads and
+    updates change nothing. In one order the LSNs do not follow the order of the commits.
 
     Args:
-        chosen: draws numbers, amounts and positions.
+        chosen: source of random numbers, amounts and positions.
 
     Returns:
         Tuples of order_id, status, amount, op, deleted, commit_lsn and lsn.
@@ -452,11 +452,13 @@ def made_up_changes(chosen: random.Random) -> list[tuple]:
 
 
 def versions_of(changes: Sequence[tuple], columns: Sequence[int]) -> dict[str, list[tuple]]:
-    """The versions of each order: status, amount, and the LSNs from and to which it was valid.
+    """Return the versions of each order: status, amount, first LSN, and the LSN that ended it.
+
+    The last one is None if the version is current.
 
     Args:
-        changes: as `made_up_changes` has them.
-        columns: those by which the changes are ordered.
+        changes: see `made_up_changes`.
+        columns: indexes of the columns by which the changes are ordered.
     """
     versions: dict[str, list[list]] = {}
     previous: dict[str, tuple] = {}

@@ -1,7 +1,7 @@
-"""What lesson 15 needs beside SQL, Spark and the connector: calls, waiting, and its three pictures.
+"""Kafka Connect's REST calls for lesson 15, functions that wait for changes, and three pictures.
 
-A change is behind its commit by a moment: the connector reads it from the log and sends it to
-Kafka. `wait_for_connector` sends a marker through the same log and waits until it has arrived.
+A change reaches Kafka a moment after its commit: the connector first has to read it from the log.
+`wait_for_connector` sends a marker through the same log and waits until it has arrived.
 """
 
 import base64
@@ -30,32 +30,36 @@ ENVELOPE = ("op", "before", "after", "source.lsn")
 
 
 class Connect:
-    """The REST interface of Kafka Connect; each call returns the decoded answer, or None.
+    """Client of Kafka Connect's REST interface; each call returns the decoded answer, or None.
 
     Raises:
-        LabError: it does not answer, or refuses; with Connect's own reason.
+        LabError: Connect does not answer, or refuses a call; the error has Connect's own reason.
     """
 
     def __init__(self, lab):
         self._address = lab.address("connect")
 
     def get(self, path: str):
-        """Ask, for example for `/connectors`."""
+        """Read a resource, for example `/connectors`."""
         return self._call("GET", path)
 
     def put(self, path: str, body: object = None):
-        """Set something, for example `/connectors/NAME/config`; `body` is sent as JSON."""
+        """Write a resource, for example `/connectors/NAME/config`; `body` is sent as JSON."""
         return self._call("PUT", path, body)
 
     def delete(self, path: str):
-        """Delete something, for example `/connectors/NAME/offsets`."""
+        """Delete a resource, for example `/connectors/NAME/offsets`."""
         return self._call("DELETE", path)
 
     def wait_until(self, path: str, state: str) -> None:
-        """Wait until a connector's status says that it is in a state.
+        """Wait until a connector's status shows a state.
 
         Args:
-            state: `RUNNING`, or `STOPPED`, which it is when its tasks are gone as well.
+            path: the status, `/connectors/NAME/status`.
+            state: `RUNNING`, or `STOPPED`, which also requires that no tasks are left.
+
+        Raises:
+            LabError: the state is not reached within `TIMEOUT_S` seconds.
         """
 
         def wrong() -> str:
@@ -68,7 +72,7 @@ class Connect:
         _wait_while(wrong, "run: lab logs connect")
 
     def watch(self, path: str, seconds: float) -> list:
-        """Ask again and again for some seconds, twice at least; returns the answers in order."""
+        """Read a resource repeatedly for some seconds, at least twice; return all answers."""
         answers, until = [self.get(path)], time.monotonic() + seconds
         while len(answers) < 2 or time.monotonic() < until:
             time.sleep(0.2)
@@ -76,10 +80,10 @@ class Connect:
         return answers
 
     def wait_until_up(self) -> list[str]:
-        """Wait until it answers, for example after it was killed; returns its connectors.
+        """Wait until Connect answers, for example after it was killed; return its connectors.
 
         Raises:
-            LabError: it does not within `TIMEOUT_S` seconds.
+            LabError: it does not answer within `TIMEOUT_S` seconds.
         """
         deadline = time.monotonic() + TIMEOUT_S
         while True:
@@ -112,8 +116,8 @@ def _wait_while(wrong: Callable[[], str], next_step: str) -> None:
     """Wait while something is wrong.
 
     Args:
-        wrong: says what; empty when nothing is.
-        next_step: for the learner, if it lasts.
+        wrong: returns what is wrong; an empty text if nothing is.
+        next_step: next step for the learner after a time-out.
 
     Raises:
         LabError: it is still wrong after `TIMEOUT_S` seconds.
@@ -126,7 +130,7 @@ def _wait_while(wrong: Callable[[], str], next_step: str) -> None:
 
 
 def _reason(error: urllib.error.HTTPError) -> str:
-    """Connect's own words for a refusal, without the stack trace."""
+    """Return Connect's own reason for a refusal, without the stack trace."""
     text = error.read().decode(errors="replace")
     with contextlib.suppress(ValueError):
         text = json.loads(text).get("message", text)
@@ -134,18 +138,18 @@ def _reason(error: urllib.error.HTTPError) -> str:
 
 
 def wait_for_connector(lab, db) -> None:
-    """Wait until the connector has sent what is committed now.
+    """Wait until the connector has sent everything that is committed now.
 
-    Writes markers into the database's log (`pg_logical_emit_message`) until one has come through.
-    A marker that is written before the connector has its slot never comes, so there are several.
-    It has a topic of its own and may overtake the many records of a snapshot: after one, wait for
-    those with `wait_for_records`.
+    Writes markers to the database's log (`pg_logical_emit_message`) until one has arrived. A marker
+    written before the connector has its slot never arrives, so there are several. Markers have
+    their own topic and may overtake the many records of a snapshot: after a snapshot, call
+    `wait_for_records` as well.
 
     Args:
         db: a connection to the lesson's database, in autocommit mode.
 
     Raises:
-        LabError: no marker came within `TIMEOUT_S` seconds.
+        LabError: no marker arrived within `TIMEOUT_S` seconds.
     """
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
@@ -182,7 +186,7 @@ def _send_marker(db) -> str:
 
 
 def _arrived(consumer, sent: set[str], seconds: float) -> bool:
-    """Whether one of the markers arrives within some seconds."""
+    """Return True if one of the markers arrives within some seconds."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         message = consumer.poll(0.1)
@@ -195,15 +199,15 @@ def _arrived(consumer, sent: set[str], seconds: float) -> bool:
 
 
 def end_of(lab, topic: str) -> int:
-    """The offset of the next record of a topic with one partition."""
+    """Return the offset of the next record of a topic with one partition."""
     return topic_end_offsets(lab.endpoints.kafka_bootstrap, topic)[0]
 
 
 def wait_for_records(lab, topic: str, end: int) -> None:
-    """Wait until a topic ends at an offset or behind it.
+    """Wait until a topic's end offset is at least `end`.
 
     Raises:
-        LabError: it does not within `TIMEOUT_S` seconds.
+        LabError: it is still lower after `TIMEOUT_S` seconds.
     """
 
     def wrong() -> str:
@@ -214,29 +218,29 @@ def wait_for_records(lab, topic: str, end: int) -> None:
 
 
 def show(records) -> pd.DataFrame:
-    """Key and parts of the envelope of change records; a value that is NULL stays NULL."""
+    """Return key and envelope fields of change records; NULL values stay NULL."""
     parts = [f"get_json_object(CAST(value AS STRING), '$.{part}')" for part in ENVELOPE]
     rows = records.selectExpr("offset", "CAST(key AS STRING)", *parts)
     return rows.toDF("offset", "key", *(part.rpartition(".")[2] for part in ENVELOPE)).toPandas()
 
 
 def be_busy(db) -> None:
-    """Insert 50,000 rows, 100 bytes of log each, into a table `clicks`, which nobody replicates."""
+    """Insert 50,000 rows, 100 bytes of log each, into `clicks`, a table that is not replicated."""
     db.execute("CREATE TABLE IF NOT EXISTS clicks (id bigint, page text)")
     db.execute("INSERT INTO clicks SELECT i, md5(i::text) FROM generate_series(1, 50000) AS i")
 
 
 def wait_until_confirmed(db, slot: str) -> None:
-    """Wait until the reader of a slot, which was told to stop, has confirmed what it has read.
+    """Wait until a slot's reader, which is stopping, has confirmed everything that it has read.
 
-    A connector that Kafka Connect calls STOPPED may have a task that is still storing its offsets.
-    The task lets go of the slot only after that.
+    Kafka Connect may report a connector as STOPPED while its task is still storing its offsets. The
+    task releases the slot only after that.
 
     Args:
         db: a connection to the lesson's database, in autocommit mode.
 
     Raises:
-        LabError: after `TIMEOUT_S` seconds the reader still holds it, or has not confirmed it.
+        LabError: after `TIMEOUT_S` seconds the reader still holds the slot or has not confirmed.
     """
     # The database logs some of its own work meanwhile.
     query = """
@@ -253,7 +257,7 @@ def wait_until_confirmed(db, slot: str) -> None:
 
 
 def checkpoint_until_lost(db, slot: str) -> None:
-    """Ask for checkpoints, which apply `max_slot_wal_keep_size`, until a slot is lost.
+    """Run checkpoints, which apply `max_slot_wal_keep_size`, until a slot is lost.
 
     One may not be enough: `pg_reload_conf` only asks PostgreSQL's processes to read the new limit.
 
@@ -278,14 +282,14 @@ def checkpoint_until_lost(db, slot: str) -> None:
 
 @dataclass(frozen=True)
 class Lane:
-    """One transaction over the positions of the log.
+    """A transaction, and its positions in the log.
 
     Args:
-        name: what it did.
-        now: its `now()`.
+        name: what the transaction did.
+        now: result of `now()` in it.
         began: position of the log when it began.
         changed: LSN of its change.
-        committed: position of the log behind its commit.
+        committed: position of the log after its commit.
     """
 
     name: str
@@ -296,9 +300,9 @@ class Lane:
 
 
 def draw_lanes(lanes: Sequence[Lane]) -> str:
-    """Transactions as lanes over the log: where each began, changed the order, and committed.
+    """Draw transactions as lanes over the log: where each began, changed the order, and committed.
 
-    The axis has the events in their order, not to scale: an idle log hardly grows between them.
+    The axis shows the events in order, not to scale: an idle log hardly grows between them.
 
     Returns:
         An `<svg>` element.
@@ -338,11 +342,11 @@ def draw_lanes(lanes: Sequence[Lane]) -> str:
 
 
 def draw_wal(steps: Sequence[tuple[str, Decimal | None]], limit_mb: float) -> str:
-    """What a slot makes the database keep, per step; where nothing is kept the slot is lost.
+    """Draw the amount of WAL that a slot makes the database keep, step by step.
 
     Args:
-        steps: what was done, and the bytes kept after it; None or 0 for a slot that is lost.
-        limit_mb: the limit that was set before the last step.
+        steps: name of each step, and the bytes kept after it; None or 0 if the slot is lost.
+        limit_mb: limit that was set before the last step.
 
     Returns:
         An `<svg>` element.
@@ -367,7 +371,7 @@ def draw_wal(steps: Sequence[tuple[str, Decimal | None]], limit_mb: float) -> st
 
 
 def draw_versions(versions: pd.DataFrame) -> str:
-    """The versions of some orders as bars over the LSN; a current version ends in an arrow.
+    """Draw the versions of some orders as bars over the LSN; a current version ends in an arrow.
 
     Args:
         versions: columns order_id, status, amount, valid_from and valid_to.

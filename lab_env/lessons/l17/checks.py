@@ -1,4 +1,4 @@
-"""Checks of lesson 17: what a restart does, what a new stream repairs, what a sink delivers."""
+"""Checks of lesson 17: restarts, a repaired table, a sink, missing messages, a lost file."""
 
 import secrets
 from collections import Counter, deque
@@ -41,7 +41,7 @@ Counts = tuple[int, int]  # orders, and paid ones among them
 
 @check("17.1")
 def what_a_restart_does(lab, restart):
-    """Ask about the receipts of the lesson and about random ones."""
+    """Call the function with the lesson's receipts and with random ones."""
     for case in [*SHOWN_FIRST, *(_random_receipts() for _ in range(12))]:
         offsets, commits, table = case
         batch, messages, does = as_restart(restart(*case))
@@ -85,7 +85,7 @@ def _random_receipts() -> tuple[int, int, int]:
 
 @check("17.2")
 def goes_on(lab, continue_stream):
-    """Let the function repair a copy of the table, and call it again when nothing is new."""
+    """Let the function repair a copy of the table, then call it again with nothing new to read."""
     source, own = lab.path(WITH_A_GAP), lab.path("orders")
     if not lab.files(source):
         raise Unreadable("Run the cell that deletes the checkpoint first.")
@@ -167,20 +167,20 @@ def goes_on(lab, continue_stream):
 
 
 def _differences(lab, path: str) -> Counts:
-    """Missing orders, and wrong ones, against the ledger."""
+    """Count the missing orders and the wrong ones by comparing a table with the ledger."""
     found = lab.ledger(lab.topic("orders")).reconcile_table(rows_of(path).to_pandas())
     return found.missing, found.stale + found.duplicate + found.ghost + found.altered
 
 
 def _checkpoints(lab) -> set[str]:
-    """The paths of all checkpoints of the lesson."""
+    """Return the paths of all the lesson's checkpoints."""
     keys = (file.key for file in lab.files(lab.base) if file.key.endswith(FIRST_OFFSETS))
     return {f"s3a://{lab.endpoints.bucket}/{key.removesuffix(f'/{FIRST_OFFSETS}')}" for key in keys}
 
 
 @check("17.3")
 def delivers_once(lab, deliver):
-    """Send two batches through the sink, whose process dies at the worst moments."""
+    """Send two batches through the sink, with crashes before, between and after its commits."""
     if not isinstance(deliver, FunctionType):
         raise Unreadable("A function `deliver(rows, batch, table)` is expected.")
     with chdir(lab.folder):  # a file of a relative name is found there, too
@@ -262,7 +262,10 @@ def _delivers_once(lab, deliver: FunctionType) -> str:
 
 
 def _expect_once(lab, table: str, sent: Counter, outside: bool) -> None:
-    """Expect the rows of a batch that came again, once; `outside` if something else was written."""
+    """Expect each row of a redelivered batch exactly once.
+
+    `outside` is true if the sink also wrote something that is not part of the table.
+    """
     found, noted = _messages(lab, table), receipts_in(lab, table, "_stream_batch")
     expect(found, "The batch came again, and afterwards none of its rows are left.")
     why = "Some of them are in the table twice."
@@ -283,7 +286,7 @@ def _expect_once(lab, table: str, sent: Counter, outside: bool) -> None:
 
 
 def _batch(lab, number: int) -> DataFrame:
-    """Messages of two partitions with equal offsets; some have the same text."""
+    """Return messages of two topic partitions with equal offsets; some have the same text."""
     count = 40 - 10 * number + secrets.randbelow(9)
     return lab.spark.range(0, count, 1, 1).selectExpr(
         f"concat_ws('-', 'payments', id % 2, {number * 1000} + id div 2) AS id",
@@ -294,7 +297,7 @@ def _batch(lab, number: int) -> DataFrame:
 
 
 def _messages(lab, table: str) -> Counter:
-    """How often each message is in a table; none without a table."""
+    """Count the rows of each message in a table; empty if there is no table."""
     if not _commits(lab, table):
         return Counter()
     rows = rows_of(table)
@@ -308,12 +311,12 @@ def _messages(lab, table: str) -> Counter:
 
 
 def _commits(lab, table: str) -> dict[str, Instant]:
-    """The completed writes of a table, by requested time; none without a table."""
+    """Return a table's completed writes by requested time; empty if there is no table."""
     return lab.xray(table).completed_writes if lab.files(f"{table}/.hoodie/timeline") else {}
 
 
 def _outside(lab, table: str) -> set[str]:
-    """What the lesson keeps that is not part of the table: keys of the store, and local files."""
+    """Return the lesson's keys in the store and local files that are not part of the table."""
     own = store.key_of(table) + "/"
     listed = [*lab.files(lab.base), *store.list_objects(lab.endpoints, "warehouse/")]
     keys = {found.key for found in listed if not _is_part(found.key, own)}
@@ -327,7 +330,7 @@ def _is_part(key: str, own: str) -> bool:
 
 
 def _forget(lab, written: set[str]) -> None:
-    """Remove what a sink wrote next to the table, as if it had died before."""
+    """Delete what a sink wrote outside the table, as if it had died before writing it."""
     for name in written:
         if name.startswith("/"):
             Path(name).unlink(missing_ok=True)
@@ -336,14 +339,11 @@ def _forget(lab, written: set[str]) -> None:
 
 
 def new_process(function: FunctionType) -> Callable:
-    """Return a function as a new process would have it: what it remembers is as it began.
+    """Return a copy of a notebook's function, in the state that it has in a new process.
 
-    Copies the collections and the objects of the notebook's own classes that it and the functions
-    that it calls use, as variables, closures, defaults or attributes, so that a call changes
+    Also copies the collections and the instances of the notebook's classes that the function and
+    its callees use as variables, closures, defaults or attributes. So a call of the copy changes
     nothing that a later process could see.
-
-    Args:
-        function: written in a notebook.
     """
     names: dict = dict(function.__globals__)
     copies: dict[int, Any] = {}  # by the identity of the original
@@ -380,7 +380,7 @@ def new_process(function: FunctionType) -> Callable:
 
 
 def _names_of(code) -> list[str]:
-    """The global names that some code uses, its inner functions included."""
+    """Return the global names that a code object and its inner functions use."""
     inner = [
         name for part in code.co_consts if hasattr(part, "co_names") for name in _names_of(part)
     ]
@@ -389,7 +389,7 @@ def _names_of(code) -> list[str]:
 
 @check("17.4")
 def counts_missing_messages(lab, missing_messages):
-    """Give the function rows of three partitions with gaps and doubles, then other ones."""
+    """Call the function twice, with rows of three topic partitions with gaps and duplicates."""
     for _ in range(2):
         partitions = made_partitions(Random())
         rows = ((number, offset) for number, offsets in enumerate(partitions) for offset in offsets)
@@ -409,10 +409,9 @@ def counts_missing_messages(lab, missing_messages):
 
 
 def made_partitions(rng: Random) -> list[list[int]]:
-    """Offsets of three partitions, some missing and some twice, on which no wrong way is lucky.
+    """Return offsets of three topic partitions, with gaps and duplicates.
 
-    Args:
-        rng: source of chance.
+    No wrong way of counting gives the right number for them.
     """
     while True:
         partitions = []
@@ -427,7 +426,12 @@ def made_partitions(rng: Random) -> list[list[int]]:
 
 
 def ways_of_counting(partitions: list[list[int]]) -> tuple[int, int, int, int]:
-    """Missing offsets, rows too many, offsets before the first ones, and missing ones if mixed."""
+    """Return the number of missing offsets, and what wrong ways of counting get wrong.
+
+    Returns:
+        Missing offsets; duplicate rows; offsets below the first one of each topic partition; and
+        missing offsets if all topic partitions are counted as one.
+    """
     kept = [set(offsets) for offsets in partitions]
     missing = sum(max(found) - min(found) + 1 - len(found) for found in kept)
     rows = [offset for offsets in partitions for offset in offsets]
@@ -437,7 +441,10 @@ def ways_of_counting(partitions: list[list[int]]) -> tuple[int, int, int, int]:
 
 @check("17.5")
 def who_misses_a_file(lab, count):
-    """Ask for a copy of the table, and for one that lost its base file, with and without a list."""
+    """Call the function for an intact copy of the table, and for one that lost its base file.
+
+    It reads the second copy with and without the metadata table.
+    """
     intact, lost, paid = _intact_and_lost(lab)
     whole, left = (RIGHT[0], paid), (RIGHT[1], paid)
     with _session_left_alone(lab):
@@ -478,7 +485,10 @@ def who_misses_a_file(lab, count):
 
 
 def _intact_and_lost(lab) -> tuple[str, str, int]:
-    """Two copies of the table `fragile`, the second without its base file, and the paid orders."""
+    """Copy the table `fragile` twice, the second time without its base file.
+
+    Also returns the number of paid orders in the copies, which is random.
+    """
     source = lab.path("fragile")
     current = list(lab.xray(source).current) if lab.files(source) else []
     if [len(part.logs) for part in current] != [1]:
@@ -496,7 +506,7 @@ def _intact_and_lost(lab) -> tuple[str, str, int]:
 
 @contextmanager
 def _session_left_alone(lab) -> Generator[None]:
-    """Expect that the body leaves the session's own setting as it was; it is put back."""
+    """Expect that the body leaves the session's metadata setting unchanged; always restore it."""
     setting = lab.spark.conf
     before = setting.get(LIST_FILES, None)
     try:
@@ -515,7 +525,7 @@ def _session_left_alone(lab) -> Generator[None]:
 
 
 def _counts_unless_lost(count, address: str, metadata: bool) -> Counts | None:
-    """What the function says of a table; None if a file is not found."""
+    """Return the function's counts for a table; None if it fails because a file is not found."""
     try:
         said = count(address, metadata)
     except Exception as error:  # Spark's own exception comes through Py4J

@@ -1,6 +1,6 @@
-"""What the shop's writer, a program of its own, starts with: a session and the lesson's names.
+"""Spark session and names of the lesson for the shop's writer, which is a separate program.
 
-It is told both in its environment, and imports little: the writer is to be at work soon.
+Both come from environment variables. This module imports little, so that the writer starts fast.
 """
 
 import os
@@ -20,9 +20,9 @@ class WritersLab:
         self.spark = session_of_environment(f"lab {self.namespace} writer", SHORT_LIFE)
 
     def path(self, name: str) -> str:
-        """The path of a table of the lesson."""
+        """Return the path of one of the lesson's tables."""
         return f"{self.base}/{name}"
 
     def topic(self, name: str) -> str:
-        """The full name of a topic of the lesson."""
+        """Return the full name of one of the lesson's topics."""
         return f"{self.namespace}.{name}"

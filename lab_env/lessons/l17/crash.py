@@ -1,4 +1,4 @@
-"""The shop's writer as a process of its own that a lesson freezes and kills, and a dead session."""
+"""Starts, freezes and kills the shop's writer, and discards a Spark session that has died."""
 
 import atexit
 import contextlib
@@ -36,8 +36,7 @@ class WriterProcess:
     """A Python program with a Spark session, started by a notebook.
 
     Args:
-        process: it.
-        log: where its output goes.
+        log: file that receives its output.
     """
 
     def __init__(self, process: subprocess.Popen, log: Path):
@@ -48,7 +47,7 @@ class WriterProcess:
 
     @property
     def jvm(self) -> psutil.Process | None:
-        """Its JVM, which does all the work on the table and the checkpoint; None without one."""
+        """JVM that does all the work on the table and the checkpoint; None if there is none yet."""
         if self._jvm is None:
             self._jvm = jvm_below(self.process.pid)
         return self._jvm
@@ -56,20 +55,22 @@ class WriterProcess:
     def freeze_when(
         self, look: Callable[[], Any], condition: Callable[[Any], bool], seconds: float = 300
     ) -> Any:
-        """Freeze the process at a moment that a look at the store recognises.
+        """Freeze the process as soon as the store is in a given state.
 
-        From its second batch on the process runs in short slices and is frozen while it is looked
-        at. A frozen process may have requests on their way, so the moment counts only if it still
-        holds when the looks agree; otherwise the process goes on until the next one.
+        From its second batch on, the process runs in short slices, and the store is only looked at
+        while it is frozen. A frozen process may have requests in flight, so the state counts only
+        if it still holds once several looks in a row agree; otherwise the process resumes.
 
         Args:
-            condition: whether this is the moment.
+            look: reads the state, for example with `read_receipts`.
+            condition: returns True for the state to freeze in.
+            seconds: maximum wait.
 
         Returns:
-            What the last look saw; it holds until the process is killed.
+            The state in the last look; it stays the same until the process is killed.
 
         Raises:
-            LabError: the process ended first, or there was no such moment in time.
+            LabError: the process ended first, or the state was not seen in time.
         """
         deadline, begun, near = time.monotonic() + seconds, False, False
         while time.monotonic() < deadline:
@@ -93,7 +94,7 @@ class WriterProcess:
         )
 
     def kill(self) -> None:
-        """Kill its JVM and it (SIGKILL), frozen or not, and wait until both are gone."""
+        """Kill the JVM and the process (SIGKILL), frozen or not, and wait until both are gone."""
         if self._jvm is not None:  # first: it must not go on when its parent is gone
             kill_processes([self._jvm])
         if self.process.poll() is None:  # later its number may belong to another process
@@ -112,9 +113,9 @@ class WriterProcess:
 
 
 def start_writer(lab, script: Path) -> WriterProcess:
-    """Start a Python program as a process of its own; it is killed when the notebook's kernel ends.
+    """Start a Python program as a separate process; it is killed when the notebook's kernel ends.
 
-    A writer that an earlier kernel of this lesson left behind is killed first.
+    A writer left behind by an earlier kernel of this lesson is killed first.
     """
     kill_processes(programs_of_lesson(lab.namespace))
     log = supervisor.log_path(f"{lab.namespace}-{script.stem}")
@@ -133,11 +134,11 @@ def start_writer(lab, script: Path) -> WriterProcess:
 
 
 def wait_for_plan(lab, checkpoint: str, work: Future, seconds: float = 60) -> None:
-    """Wait until a stream has planned a batch, so that its work on it has begun.
+    """Wait until a stream has planned a batch, and so has started to process it.
 
     Args:
-        work: the function that runs the stream; if it ends first, so does the wait.
-        seconds: how long at most.
+        work: the call that runs the stream; if it ends first, so does the wait.
+        seconds: maximum wait; it ends without an error.
     """
     deadline = time.monotonic() + seconds
     while (
@@ -147,7 +148,7 @@ def wait_for_plan(lab, checkpoint: str, work: Future, seconds: float = 60) -> No
 
 
 def jvm_of_session() -> subprocess.Popen:
-    """The JVM of this notebook's Spark session, as a process that can be waited for."""
+    """Return the JVM of this notebook's Spark session, as a process to wait for."""
     from pyspark import SparkContext
 
     gateway: Any = SparkContext._gateway
@@ -155,16 +156,17 @@ def jvm_of_session() -> subprocess.Popen:
 
 
 def last_error(lab, text: str) -> str:
-    """The last line with a text in the log of the lesson's Spark; empty without one."""
+    """Return the last line of the lesson's Spark log that contains a text; empty if none does."""
     lines = lab.spark_log.read_text(errors="replace").splitlines()
     return next((line.strip() for line in reversed(lines) if text in line), "")
 
 
 @contextlib.contextmanager
 def without_tracebacks() -> Generator[None]:
-    """Hide what Py4J and PySpark write to stderr about a JVM that ends while they talk to it.
+    """Hide the errors that Py4J and PySpark write to stderr when a JVM dies during a call.
 
-    Py4J logs to the root logger, also later, when objects of the dead JVM are forgotten.
+    Py4J also logs to the root logger, even later, when it releases objects of the dead JVM. So
+    the root logger stays at CRITICAL after the body.
     """
     logging.getLogger().setLevel(logging.CRITICAL)
     with contextlib.redirect_stderr(io.StringIO()):
@@ -192,7 +194,7 @@ def forget_dead_session(lab) -> None:
 
 
 def _settled(look: Callable[[], Any]) -> Any:
-    """What several looks in a row agree on; the last one if they never do."""
+    """Return what several looks in a row agree on, or the last look if they never do."""
     deadline, equal, before = time.monotonic() + SETTLED_WITHIN, 1, look()
     while equal < SETTLED_LOOKS and time.monotonic() < deadline:
         time.sleep(SETTLED_EVERY)

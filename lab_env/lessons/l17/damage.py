@@ -1,4 +1,4 @@
-"""Damages a table's files for as long as a `with` block runs, and says what a reader made of it."""
+"""Damages a table's files during a `with` block, and shows each reader's answer."""
 
 import shutil
 import tempfile
@@ -26,7 +26,7 @@ REASONS = {  # what a message contains, the first one counts; and how the table 
 
 @contextmanager
 def cut(lab, table: str, file: DataFile, size: int = CUT_BYTES) -> Generator[str]:
-    """Cut off a file's last bytes; the body gets the table's path."""
+    """Cut off a file's last `size` bytes; yield the table's path."""
     with _replaced(lab, table, file) as put:
         put(lambda whole: whole[:-size])
         yield table
@@ -34,7 +34,7 @@ def cut(lab, table: str, file: DataFile, size: int = CUT_BYTES) -> Generator[str
 
 @contextmanager
 def changed(lab, table: str, file: DataFile, old: bytes, new: bytes) -> Generator[str]:
-    """Replace some bytes where they first stand in a file; the body gets the table's path."""
+    """Replace the first occurrence of some bytes in a file; yield the table's path."""
     with _replaced(lab, table, file) as put:
         put(lambda whole: whole.replace(old, new, 1))
         yield table
@@ -42,7 +42,7 @@ def changed(lab, table: str, file: DataFile, old: bytes, new: bytes) -> Generato
 
 @contextmanager
 def removed(lab, table: str, file: DataFile) -> Generator[str]:
-    """Delete a file from the store; the body gets the table's path."""
+    """Delete a file from the store; yield the table's path."""
     with _replaced(lab, table, file):
         key = f"{store.key_of(table)}/{file.key}"
         store.delete(lab.endpoints, key)
@@ -51,9 +51,10 @@ def removed(lab, table: str, file: DataFile) -> Generator[str]:
 
 @contextmanager
 def local_copy(lab, table: str, cut_off: DataFile, size: int = CUT_BYTES) -> Generator[str]:
-    """Copy a table to a folder of this machine, one file without its last bytes.
+    """Copy a table to a local folder, one file without its last `size` bytes.
 
-    The body gets the address of the copy, `file://...`.
+    Yields:
+        The URI of the copy, `file://...`.
     """
     # Not below the lab's home: its path may hold a space, and Hadoop takes a URI's %20 literally.
     folder = Path(tempfile.mkdtemp(prefix="copy-of-a-table-"))
@@ -73,7 +74,7 @@ def local_copy(lab, table: str, cut_off: DataFile, size: int = CUT_BYTES) -> Gen
 def _replaced(
     lab, table: str, file: DataFile
 ) -> Generator[Callable[[Callable[[bytes], bytes]], None]]:
-    """Put a file back as it was when the body is done; the body gets a function to change it."""
+    """Yield a function that changes a file; restore the file after the body."""
     s3, bucket = store.client(lab.endpoints), lab.endpoints.bucket
     key = f"{store.key_of(table)}/{file.key}"
     whole = store.read(lab.endpoints, key)
@@ -88,10 +89,10 @@ def _replaced(
 
 
 def verdict(ask: Callable[..., Any], *arguments: Any) -> str:
-    """What a reader says: its two numbers in words, or that it failed and for which reason.
+    """Return a reader's counts as text, or `error: ` and the reason if it fails.
 
     Args:
-        ask: returns the number of orders, and of paid ones.
+        ask: returns the number of orders and the number of paid ones.
     """
     try:
         counts = ask(*arguments)
@@ -104,10 +105,12 @@ def verdict(ask: Callable[..., Any], *arguments: Any) -> str:
 
 
 def show_verdicts(found: Mapping[str, Mapping[str, str]]) -> str:
-    """A table of what each reader made of each damage.
+    """Return an HTML table of each reader's verdict on each damage.
 
-    Returns:
-        An HTML table: a wrong answer without an error is amber and says so, an error has a frame.
+    A wrong answer without an error is amber and marked "silently"; an error has a frame.
+
+    Args:
+        found: verdicts by damage and reader.
     """
     right = f"{RIGHT[0]} orders, {RIGHT[1]} paid"
     readers = list(next(iter(found.values())))

@@ -1,4 +1,4 @@
-"""Draws the ladder of receipts: what checkpoint and table hold of a batch at several moments."""
+"""Draws the receipts that checkpoint and table hold for a batch at several moments."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -20,7 +20,7 @@ MARKS = {
 
 
 def rungs_of(receipts: Receipts) -> dict[str, tuple[str, str]]:
-    """Each receipt of the newest planned batch: whether it is there, and what stands beside it.
+    """Return the state and the label of each receipt of the newest planned batch.
 
     Returns:
         State (`there`, `missing` or `removed`) and label by rung. A marker is removed when its
@@ -46,8 +46,8 @@ def draw_ladder(moments: Mapping[str, Receipts], restarts: Sequence[Sequence] = 
 
     Args:
         moments: the receipts, by the moment's name; one column each.
-        restarts: what a restart would do at each moment, such as `(2, "again", "write")`; it
-            stands below its column.
+        restarts: what a restart would do at each moment, such as `(2, "again", "write")`; shown
+            below its column.
 
     Returns:
         An `<svg>` element in the page's colours: a full square for a receipt that is there, an
@@ -74,7 +74,7 @@ def draw_ladder(moments: Mapping[str, Receipts], restarts: Sequence[Sequence] = 
 
 
 def _column(x: int, name: str, receipts: Receipts) -> str:
-    """One moment: its name, the rail, and a mark and a label for each rung."""
+    """Draw one moment: its name, a vertical line, and a mark and a label for each receipt."""
     last = TOP + ROW * (len(RUNGS) - 1)
     parts = [
         _text(x, 14, name, weight="bold"),

@@ -1,6 +1,6 @@
-"""What a stream and its table recorded about a batch: the five receipts, read from the store.
+"""Reads the five receipts that a stream and its table leave in the store for each batch.
 
-They are listed, not asked for through Spark, so they can be read while a writer is frozen or dead.
+Spark is not needed, so receipts can be read while a writer is frozen or dead.
 """
 
 from dataclasses import dataclass
@@ -39,13 +39,12 @@ class Receipts:
 
 
 def read_receipts(lab, table: str, checkpoint: str, identifier: str = IDENTIFIER) -> Receipts:
-    """The receipts as the store has them now; without a table or a checkpoint they are missing.
+    """Return the receipts that are in the store now; table and checkpoint need not exist yet.
 
     Args:
-        lab: the lesson's handle.
         table: path of the Hudi table.
         checkpoint: path of the query's checkpoint.
-        identifier: under which the query stores its batch in the table.
+        identifier: key under which the query stores its batch number in the table's commits.
     """
     planned, done = (_numbers(lab, f"{checkpoint}/{part}") for part in ("offsets", "commits"))
     keys = [found.key for found in lab.files(table)]
@@ -70,14 +69,13 @@ def read_receipts(lab, table: str, checkpoint: str, identifier: str = IDENTIFIER
 
 
 def receipts_in(lab, table: str, name: str) -> list[str]:
-    """What the complete commits of a table recorded under a name, the oldest first.
+    """Return the values that a table's completed commits recorded under a name, oldest first.
 
-    Commits that recorded nothing under it are left out, such as a compaction or a clustering.
+    Commits without such a value, for example compactions and clusterings, are left out.
 
     Args:
-        lab: the lesson's handle.
         table: path of the Hudi table; it need not exist yet.
-        name: of an entry in the commits' extra metadata, for example `_stream_batch`.
+        name: key in the commits' extra metadata, for example `_stream_batch`.
     """
     if not lab.files(f"{table}/.hoodie/timeline"):
         return []
@@ -87,7 +85,7 @@ def receipts_in(lab, table: str, name: str) -> list[str]:
 
 
 def as_restart(answer) -> tuple[int, str, str]:
-    """An answer of 17.1 in any form: the batch, `again` or `new`, `write` or `skip`.
+    """Return an answer to 17.1 in any form as batch, `again` or `new`, and `write` or `skip`.
 
     Raises:
         Unreadable: it is something else.
@@ -110,7 +108,7 @@ def _numbers(lab, folder: str) -> list[int]:
 
 
 def _newest_batch(lab, complete: dict, identifier: str) -> int:
-    """The highest batch in the last commit that has one: back along the timeline, as Hudi does."""
+    """Return the batch of the newest commit that has one, searching backwards as Hudi does."""
     for requested in sorted(complete, reverse=True):
         instant, key = complete[requested]
         batches = _batches(lab.endpoints, key, instant)
@@ -121,6 +119,9 @@ def _newest_batch(lab, complete: dict, identifier: str) -> int:
 
 @lru_cache(maxsize=256)
 def _batches(endpoints, key: str, instant) -> dict[str, str]:
-    """The batches in a completed commit, whose file never changes; empty if it is gone."""
+    """Return the batches in a completed commit, by identifier; empty if it recorded none.
+
+    Cached, because the file of a completed commit never changes.
+    """
     commit = decode_commit(read_avro(store.read(endpoints, key)), instant)
     return commit.checkpoint or {}
