@@ -1,5 +1,5 @@
-"""Exercises at run time: outcomes, cards, hints, solutions and progress over the whole course.
+"""Run the exercises: judge answers, show hints and solutions, and record the learner's progress.
 
-The exercises of lesson NN are in its source `lab_env/lessons/lNN/NN_slug.py`, their checks in
-`checks.py` beside it.
+The exercises of lesson NN are in `lab_env/lessons/lNN/NN_slug.py`, and their checks are in
+`checks.py` in the same folder.
 """

@@ -1,8 +1,8 @@
 """Converts a learner's answer, whatever its form, to plain Python for the checks.
 
-The same right answer may be a Python, NumPy or Arrow scalar, a string, a row, a list, or a table of
-Spark, pandas or Arrow. Each function returns plain Python, or raises `Unreadable` with a sentence
-for the learner's card.
+A learner may give the right answer as a Python, NumPy or Arrow scalar, a string, a row, a list, or
+a Spark, pandas or Arrow table. Each function returns plain Python values, or raises `Unreadable`
+with a sentence for the learner's card.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,11 +14,11 @@ import pandas as pd
 
 
 class Unreadable(ValueError):
-    """The answer does not have the form that the exercise asks for; the text says which it is."""
+    """The answer has another form than the exercise asks for; the message names the right form."""
 
 
 def plain(value: Any) -> Any:
-    """Convert a scalar of NumPy, Arrow or pandas, or a table or list of one value, to plain Python.
+    """Convert a NumPy, Arrow or pandas scalar, or a table or list with one value, to plain Python.
 
     Missing values (NaN, NaT, pandas' NA) become None.
     """
@@ -45,14 +45,14 @@ def type_of(answer: Any) -> str:
 
 
 def as_pair(answer: Any, parts: str) -> tuple:
-    """Return the two parts of an answer; `parts` is the message if there are not two."""
+    """Return an answer as a pair; `parts` is the error message if it is not one."""
     if not isinstance(answer, list | tuple) or len(answer) != 2:
         raise Unreadable(f"{parts}.")
     return tuple(answer)
 
 
 def as_bool(answer: Any) -> bool:
-    """Return True or False; the texts `"yes"`, `"no"`, `"true"` and `"false"` are accepted too."""
+    """Convert an answer to a bool; also accepts `"yes"`, `"no"`, `"true"` and `"false"`."""
     value = plain(answer)
     if isinstance(value, bool):
         return value
@@ -63,7 +63,7 @@ def as_bool(answer: Any) -> bool:
 
 
 def as_number(answer: Any) -> Decimal:
-    """Return the exact number; text such as `"4"`, `"1,200"` or `"29.50"` is accepted too."""
+    """Convert an answer to an exact number; accepts text such as `"1,200"` or `"29.50"`, too."""
     value = plain(answer)
     if isinstance(value, str):
         value = value.strip().replace(",", "").replace("_", "")
@@ -78,7 +78,7 @@ def as_number(answer: Any) -> Decimal:
 
 
 def as_int(answer: Any) -> int:
-    """Return a whole number; `4.0` and `"4"` are accepted, `4.5` is not."""
+    """Convert an answer to a whole number; accepts `4.0` and `"4"`, but not `4.5`."""
     number = as_number(answer)
     if number != number.to_integral_value():
         raise Unreadable(f"A whole number is expected, not {_shown(answer)}.")
@@ -86,7 +86,7 @@ def as_int(answer: Any) -> int:
 
 
 def as_text(answer: Any) -> str:
-    """Return text without surrounding whitespace; numbers and times are converted to text."""
+    """Convert an answer to text without surrounding whitespace; accepts numbers and times."""
     value = plain(answer)
     if value is None or isinstance(value, bool):
         raise Unreadable(f"Text is expected, not {_shown(answer)}.")
@@ -110,7 +110,7 @@ def as_choice(answer: Any, choices: Iterable[str]) -> str:
 def as_list(answer: Any) -> list:
     """Return the plain values of a list, tuple, set, array, column or one-column table, in order.
 
-    Of a dictionary, return the keys.
+    For a dictionary, return its keys.
     """
     if isinstance(answer, str | bytes) or answer is None:
         raise Unreadable(f"A list is expected, not {_shown(answer)}.")
@@ -134,7 +134,7 @@ def as_list(answer: Any) -> list:
 def as_frame(answer: Any) -> pd.DataFrame:
     """Convert a table of Spark, Arrow or DuckDB, or a list of rows, to a pandas DataFrame.
 
-    A row is a dictionary, a tuple or one of Spark's rows.
+    A row in a list is a dictionary, a tuple or a Spark `Row`.
     """
     if isinstance(answer, pd.DataFrame):
         named = [name for name in answer.index.names if name is not None]
@@ -175,12 +175,12 @@ def as_rows(answer: Any, columns: Sequence[str] | None = None) -> list[tuple]:
 
 
 def agree(expected: Any, actual: Any, tolerance: float = 0) -> bool:
-    """True if a prediction came true.
+    """Return True if the measured value matches the prediction.
 
     Numbers are compared as numbers, lists regardless of order, everything else as text.
 
     Args:
-        tolerance: how far off a number may be, in its own unit.
+        tolerance: largest difference between two numbers that still counts as a match.
     """
     try:
         return abs(as_number(expected) - as_number(actual)) <= Decimal(str(tolerance))
@@ -200,7 +200,7 @@ def _value(item: Any) -> Any:
 
 
 def _only_value(answer: Any) -> Any:
-    """Return the only value of a table or collection."""
+    """Return the value of a table or collection that must contain exactly one."""
     rows = as_rows(answer) if _is_table(answer) else [(item,) for item in answer]
     if isinstance(answer, Mapping) or len(rows) != 1 or len(rows[0]) != 1:
         raise Unreadable(f"One value is expected, not {_shown(answer)}.")
@@ -215,7 +215,7 @@ def _is_table(value: Any) -> bool:
 
 
 def _is_row(value: Any) -> bool:
-    """A dictionary, a tuple or one of Spark's rows."""
+    """True if a value is a dictionary, a tuple or a Spark `Row`."""
     return isinstance(value, Mapping | tuple)
 
 

@@ -1,7 +1,7 @@
 """Checks: functions that take the lab and an answer, and judge the answer.
 
-A check calls the answer, inspects the result, and returns the sentence for the card. It ends at the
-first expectation that does not hold. It never looks at the text of the learner's code.
+A check calls or inspects the answer, and returns the sentence for the card. It stops at the first
+expectation that does not hold. It never looks at the text of the learner's code.
 """
 
 import ast
@@ -33,14 +33,14 @@ class NotYet(Exception):
 
 
 def expect(holds: object, sentence: str, *values: object) -> None:
-    """End the check unless a condition holds.
+    """Stop the check with a sentence for the learner unless a condition holds.
 
     Args:
         holds: the condition; any value that is true or false.
         sentence: what the answer did instead, with `{}` for each of `values`.
 
     Raises:
-        NotYet: it does not hold.
+        NotYet: the condition does not hold.
     """
     if not holds:
         raise NotYet(sentence.format(*values))
@@ -60,7 +60,7 @@ def checks_in(module: ModuleType) -> dict[str, Check]:
     """Return the checks of a module by exercise id.
 
     Raises:
-        LabError: two of them are for the same exercise.
+        LabError: two checks are for the same exercise.
     """
     found: dict[str, Check] = {}
     for value in vars(module).values():
@@ -92,7 +92,7 @@ def checks_of_lesson(number: str) -> dict[str, Check]:
 
 
 def unfilled(answer: Any) -> bool:
-    """True if an answer is still the stub: `...`, a function of `...`, or a collection with one.
+    """True if an answer is still a stub: `...`, a function of `...`, or a collection with a stub.
 
     Args:
         answer: a value, a function, a class, or a collection of them (or of collections).
@@ -138,7 +138,7 @@ def mistake(error: BaseException, answer: Any = None) -> str:
 def raised_by(answer: Any, error: BaseException) -> bool:
     """True if an exception comes from the learner's code, or from Spark when it runs a plan.
 
-    Any other exception comes from the check itself, which could not compare this form of answer.
+    Any other exception comes from the check itself, which could not handle this form of answer.
     """
     if _own_frame(error.__traceback__, answer) or type(error).__module__.startswith(_SPARK):
         return True
@@ -147,7 +147,7 @@ def raised_by(answer: Any, error: BaseException) -> bool:
 
 
 def _root_message(error: BaseException) -> str:
-    """The line that says what went wrong: a Java error's root cause, otherwise the first line."""
+    """Return the root cause of a Java error, or the first line of any other message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     if not causes and type(error).__name__ == "Py4JJavaError" and len(lines) > 1:

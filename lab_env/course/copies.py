@@ -1,7 +1,7 @@
 """The learner's copies of the lessons, in a folder that git ignores.
 
-The copies keep the learner's changes from conflicting with an update of the course, and each lesson
-can be restarted by itself. A copy that was worked on is replaced only on request.
+Learners work in copies so that their changes do not conflict with an update of the course, and so
+that each lesson can be restarted separately. A copy that was worked on is replaced only on request.
 """
 
 import hashlib
@@ -47,13 +47,13 @@ def known_demos() -> list[str]:
 
 
 def make_copies(lessons: Path = LESSONS, work: Path | None = None) -> list[str]:
-    """Copy every lesson without a copy, and update the copies that nobody worked on.
+    """Copy every lesson that has no copy yet, and update the copies that nobody worked on.
 
     Args:
         work: folder of the copies; LAB_WORK by default.
 
     Returns:
-        The lessons that have a newer version, but whose copy was worked on and therefore kept.
+        The lessons whose copy is outdated but was kept because it was worked on.
     """
     work = work or settings().work
     kept = []
@@ -67,7 +67,7 @@ def make_copies(lessons: Path = LESSONS, work: Path | None = None) -> list[str]:
 
 
 def was_worked_on(name: str, work: Path | None = None) -> bool:
-    """True if there is a copy and its cells differ from those that were copied.
+    """Return True if a notebook has a copy whose cells were changed since it was copied.
 
     Args:
         name: path below the folder of the lessons, for example `04_first_hudi_table.ipynb`.
@@ -148,7 +148,7 @@ def _note(work: Path, name: str, digest: str) -> None:
 
 
 def _digests(path: Path) -> set[str]:
-    """Digests of a notebook's cells and of the whole file; earlier versions stored the latter."""
+    """Return digests of a notebook's cells and of its file; earlier versions stored the latter."""
     content = path.read_bytes()
     try:
         cells = json.dumps(json.loads(content)["cells"]).encode()

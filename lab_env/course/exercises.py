@@ -1,6 +1,6 @@
-"""The exercises of one running notebook: check, hint, solution, reference answer, prediction.
+"""Handles the exercises of a running notebook: checks, hints, solutions and predictions.
 
-`Lab` delegates to this module, which only passes the lab on to the checks.
+`Lab` delegates to this module, which itself uses the lab only to pass it on to the checks.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ from lab_env.platform.settings import settings
 
 
 class Watcher(Protocol):
-    """Gets notified of each check, for example a seat of a lab room."""
+    """An object that is notified of each check, for example a seat of a lab room."""
 
     def checked(self, exercise: str, outcome: str, attempts: int, text: str) -> None:
         """Called after a check has judged an answer."""
@@ -36,8 +36,8 @@ class Exercises:
 
     Args:
         lab: passed to the checks.
-        folder: contains the folder of each lesson.
-        checks: finds a lesson's checks by its number.
+        folder: contains the lessons' folders.
+        checks: returns a lesson's checks, given its number.
         watcher: notified of each check.
     """
 
@@ -87,7 +87,7 @@ class Exercises:
         return outcome
 
     def hint(self, exercise_id: str) -> Card:
-        """Return an exercise's next hint, or the last one again if there is no other.
+        """Return an exercise's next hint; after the last hint, return the last one again.
 
         Args:
             exercise_id: for example `04.1`.
@@ -102,7 +102,7 @@ class Exercises:
         return Card(title, text)
 
     def solution(self, exercise_id: str) -> Card:
-        """Return the solution after an attempt; once passed, the other right answers as well.
+        """Return the solution, after an attempt; once passed, the other right answers, too.
 
         Args:
             exercise_id: for example `04.1`.
@@ -119,13 +119,13 @@ class Exercises:
         return Card(f"Exercise {exercise_id}: {title}", code="\n\n\n# Or:\n".join(ways))
 
     def use_reference(self, exercise_id: str, namespace: dict) -> Card:
-        """Run the reference answer, unless the exercise was solved in this notebook's run.
+        """Run the reference answer, unless the exercise was solved since the kernel started.
 
         With it comes the reference answer that it builds on, even if that exercise is solved.
 
         Args:
             exercise_id: for example `04.1`.
-            namespace: the notebook's variables; the answer is run in it.
+            namespace: the notebook's variables, which the answer uses and sets.
         """
         exercise = registry.exercise(exercise_id, self.folder)
         exercise_id = exercise.id
@@ -147,13 +147,13 @@ class Exercises:
         choices: Sequence[str] | None = None,
         tolerance: float = 0,
     ) -> Card:
-        """Record a prediction; `...` is no prediction.
+        """Record a prediction; `...` does not count as one.
 
         Args:
             prediction_id: for example `05.p1`.
             expected: the guess: one of the choices, or a number.
             choices: the options; None for a number.
-            tolerance: how far off a number may be and still count as right, in its own unit.
+            tolerance: largest error that still counts as right, for a number.
         """
         title = f"Prediction {prediction_id}"
         offered = f" Choose one of: {', '.join(choices)}." if choices else ""
@@ -184,7 +184,7 @@ class Exercises:
         return progress.CourseProgress(registry.lessons(self.folder), progress.read())
 
     def judge(self, exercise_id: str, answer: Any) -> Outcome:
-        """Return the check's verdict on an answer without recording it.
+        """Return a check's verdict on an answer without recording an attempt.
 
         Args:
             exercise_id: for example `04.1`.

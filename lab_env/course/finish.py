@@ -1,4 +1,4 @@
-"""The end of a lesson: text and link that the card of its last passed exercise adds."""
+"""Text and link that a card adds when the last open exercise of a lesson is passed."""
 
 from lab_env.course.progress import CourseProgress
 

@@ -1,8 +1,8 @@
 """Explains known errors with cards from the troubleshooting page.
 
-Causes and fixes are described only on that page. Below its heading, the section of a recognisable
-error has a comment with a regular expression for the exception's text: `<!-- error: ... -->`. The
-card shows the section's first paragraph.
+Causes and fixes are described only on that page. A section may have a comment `<!-- error: ... -->`
+below its heading, with a regular expression. If an exception's text matches it, the card shows the
+section's first paragraph.
 """
 
 import os
@@ -49,7 +49,7 @@ class KnownError:
 
 @cache
 def known_errors() -> tuple[KnownError, ...]:
-    """Return the sections of the page with an error's pattern, in page order."""
+    """Return the page's sections that have a pattern, in page order."""
     return tuple(
         KnownError(
             section["heading"],
@@ -72,7 +72,7 @@ def explain(error: BaseException) -> KnownError | None:
 
 
 def _texts(error: BaseException | None) -> Iterator[str]:
-    """Yield name, message and module of an exception and its causes, and any Java stack trace."""
+    """Yield name, message, module and Java stack trace of an exception and each of its causes."""
     while error is not None:
         yield f"{type(error).__name__}: {error} (in {_module(error)})"
         yield str(getattr(error, "stackTrace", ""))
@@ -87,7 +87,7 @@ def _module(error: BaseException) -> str:
 
 
 def card_of(error: BaseException) -> str:
-    """Return an HTML card for an error of the lab or Spark, or a known one; empty for others."""
+    """Return an HTML card for a lab, Spark or known error; empty for any other."""
     if isinstance(error, LabError):
         step = f"Next step: {error.next_step}" if error.next_step else ""
         return card(error.what, False, note=step, code=error.log.rstrip())

@@ -35,9 +35,10 @@ class MarkerError(ValueError):
 
 @dataclass(frozen=True)
 class Versions:
-    """The two versions of one code cell, and its answers, each a tuple of lines.
+    """The two versions of one code cell, and its answers.
 
-    `worked` contains the answers without their markers, `stub` has `...` in their place.
+    `worked` contains the answers without their markers; in `stub`, `...` replaces them. Each answer
+    is a tuple of lines.
     """
 
     worked: str
@@ -49,7 +50,7 @@ def split(text: str) -> Versions:
     """Make both versions of a code cell; without markers both equal the text.
 
     Raises:
-        MarkerError: a block has no beginning, no end or no line, or a marker is misspelt.
+        MarkerError: a block has no beginning, no end or no code, or a marker is misspelt.
     """
     worked: list[str] = []
     stub: list[str] = []

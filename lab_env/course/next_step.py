@@ -1,4 +1,4 @@
-"""The next step that `lab` prints without a subcommand: the one command that makes sense now."""
+"""The suggestion that plain `lab` prints: the one command to run next."""
 
 import shutil
 import sys
@@ -20,11 +20,11 @@ def next_step(
     needs_setup: bool = False,
     jupyterlab: RunningJupyterLab | None = None,
 ) -> str:
-    """Return the next step as text: a command, or the page in the running JupyterLab.
+    """Return the next step as text: a command, or a page of the running JupyterLab.
 
     Args:
-        services: what `services.status()` returned.
-        needs_setup: whether something that set-up fetches or builds is missing.
+        services: result of `services.status()`.
+        needs_setup: whether anything that `lab setup` fetches or builds is missing.
         jupyterlab: the running one, if any.
     """
     if needs_setup:
@@ -46,6 +46,6 @@ def next_step(
 
 
 def typed(command: str) -> str:
-    """Return a `lab` command as one must type it: with its folder, unless that is on PATH."""
+    """Return a `lab` command as the user must type it: with its folder, unless that is on PATH."""
     own = Path(sys.executable).with_name("lab")
     return f"{'lab' if shutil.which('lab') == str(own) else '.venv/bin/lab'} {command}"

@@ -1,4 +1,4 @@
-"""Results of checks, hints and solutions: cards in JupyterLab, elsewhere the same text."""
+"""Results of checks, hints and solutions, shown as cards in JupyterLab and as text elsewhere."""
 
 import json
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ class Outcome:
         exercise: its id.
         kind: passed, not yet, not attempted, or error in your code.
         text: the reason, or a note.
-        next_step: what to try, or after a lesson's last exercise, the next lesson.
+        next_step: advice on what to try; after a lesson's last exercise, the next lesson.
         link: the next lesson's notebook; empty otherwise.
     """
 
@@ -74,7 +74,7 @@ class Outcome:
 
 
 def report(**facts: object) -> None:
-    """Append a JSON line to the file `LAB_OUTCOMES`, which CI reads; without it, do nothing."""
+    """Append a JSON line to the file `LAB_OUTCOMES`, which CI reads; do nothing if it is unset."""
     path = settings().outcomes
     if path:
         with path.open("a", encoding="utf-8") as file:

@@ -1,4 +1,4 @@
-"""Problems in a lesson's source: a file, a line, and one sentence that says how to fix it."""
+"""Problems in a lesson's source, each with a file, a line and a sentence on how to fix it."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,7 +8,7 @@ from lab_env.platform.errors import LabError
 
 @dataclass(frozen=True)
 class Problem:
-    """One violation of the template; `line` counts from 1, `what` is one sentence."""
+    """One violation of the lesson template; `line` counts from 1, `what` is one sentence."""
 
     file: Path
     line: int

@@ -90,7 +90,7 @@ def next_hint(exercise_id: str, available: int) -> int:
         exercise_id: for example `04.1`.
 
     Returns:
-        Index of the hint to show, from 0; that of the last one again if there is no other.
+        Index of the hint to show, from 0; after the last hint, the last index again.
     """
     number = 0
 
@@ -138,7 +138,7 @@ class CourseProgress:
 
     Args:
         lessons: all lessons, by number.
-        kept: what `read` returned.
+        kept: result of `read`.
     """
 
     lessons: dict[str, LessonEntry]
@@ -163,13 +163,13 @@ class CourseProgress:
         )
 
     def rows(self) -> list[tuple[str, str, str]]:
-        """Return number, title and progress of each lesson."""
+        """Return the number, title and progress of each lesson."""
         return [
             (number, lesson.title, self._state(lesson)) for number, lesson in self.lessons.items()
         ]
 
     def predictions(self) -> list[tuple[str, str, str]]:
-        """Return id, expected value and measured value of each prediction."""
+        """Return the id, expected value and measured value of each prediction."""
         return [
             (name, entry.get("expected", "nothing"), entry.get("actual", "not seen yet"))
             for name, entry in sorted(self.kept["predictions"].items())
@@ -178,8 +178,8 @@ class CourseProgress:
     def next_exercise(self) -> tuple[LessonEntry, str] | None:
         """Return the lesson to continue with and its first open exercise; None if all are passed.
 
-        It is the lesson of the newest attempt or the next unfinished one after it; if there is
-        none, the first unfinished lesson.
+        This is the lesson of the newest attempt if it is unfinished, else the next unfinished
+        lesson after it, else the first unfinished lesson.
         """
         tried = self.kept["exercises"]
         newest = max(tried, key=lambda name: tried[name].get("at", ""), default="")[:2]

@@ -1,6 +1,6 @@
-"""Proof cells: they compare the lesson's text with the learner's run, and never stop a learner.
+"""Proof cells: assert that the lesson's text fits the learner's run, without stopping it.
 
-CI reads each result from `LAB_OUTCOMES`; under `LAB_STRICT` a proof that fails also raises.
+Each result is reported to CI through `LAB_OUTCOMES`. Under `LAB_STRICT` a failed proof also raises.
 """
 
 import ast
@@ -24,10 +24,10 @@ WHY = (
 
 @contextmanager
 def proof(claim: str) -> Generator[None]:
-    """Run the assertions of a claim: print a line if they hold, show a card if they do not.
+    """Run the assertions of a claim: print a line if they hold, otherwise show a card.
 
     Args:
-        claim: one sentence that the assertions in the body prove.
+        claim: the sentence that the assertions in the body prove.
 
     Raises:
         Exception: what the body raised, only under `LAB_STRICT`.
@@ -49,7 +49,7 @@ def proof(claim: str) -> Generator[None]:
 
 
 def _difference(error: Exception) -> str:
-    """Describe the failed assertion with the values of both sides, or any other error."""
+    """Describe a failed assertion, with the values of both sides, or any other error."""
     # The first frame is `proof`, the next one the cell.
     trace = error.__traceback__ and error.__traceback__.tb_next
     test = trace and _failed_test(trace)
@@ -74,7 +74,7 @@ def _difference(error: Exception) -> str:
 
 
 def _failed_test(trace: TracebackType) -> ast.expr | None:
-    """The condition of the `assert` that raised in a notebook's cell."""
+    """Return the condition of the `assert` that failed in a notebook's cell."""
     source = "".join(linecache.getlines(trace.tb_frame.f_code.co_filename))
     tests = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Assert))
     return next(

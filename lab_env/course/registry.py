@@ -40,12 +40,12 @@ class Exercise:
     Args:
         id: lesson and number, for example `04.1`.
         title: its heading, without the number.
-        objective: the lesson's objective that names it.
+        objective: the lesson's objective that refers to it.
         answer: the expression that the notebook passes to `lab.check`.
         solution: the worked code, without the call of `lab.check`.
         hints: in the order in which they are shown.
         wrong: plausible wrong answers.
-        right: code of other right answers, in another style.
+        right: code of other right answers, in a different style.
         equivalent: mutants that behave like the solution, each with the reason.
         uses: the exercise on whose reference answer the solution builds, if on any.
     """
@@ -68,7 +68,7 @@ class LessonEntry:
 
     Args:
         number: two digits.
-        name: the file's name without its ending, for example `04_first_hudi_table`.
+        name: the file's name without its extension, for example `04_first_hudi_table`.
         title: as in its first heading.
         teach: minutes of reading and running.
         do: minutes of exercises.
@@ -122,7 +122,7 @@ def exercise(exercise_id: str, folder: Path = LESSONS) -> Exercise:
 
 
 def _entry(lesson: Lesson) -> LessonEntry:
-    """Convert a lesson that follows the template."""
+    """Make the entry of a lesson that follows the template."""
     front = lesson.front
     return LessonEntry(
         number=lesson.number,

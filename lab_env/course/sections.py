@@ -1,4 +1,4 @@
-"""Sections and exercises that `lab goto` can enter, and the cells to run before them.
+"""The sections and exercises that `lab goto` can enter, and the cells to run before each.
 
 `06b` is the second section of lesson 06, the second heading between Start and Key points; `06.2` is
 exercise 06.2.
@@ -67,7 +67,7 @@ class Section:
 
 
 def is_proof(cell: nbformat.NotebookNode) -> bool:
-    """True if a cell only asserts what the text around it claims."""
+    """Return True if a cell is a proof, which only asserts what the text around it claims."""
     return "proof" in cell.metadata.get("tags", [])
 
 
@@ -126,7 +126,7 @@ def section(name: str, lessons: Path = LESSONS) -> Section:
 
 
 def recorded_seconds(path: Path = RECORDED) -> dict[str, float]:
-    """Return the measured seconds to enter a section, by section name; some may be missing."""
+    """Return the recorded seconds to enter each section, by section name; some may be missing."""
     if not path.exists():
         return {}
     measured = json.loads(path.read_text(encoding="utf-8"))

@@ -40,7 +40,7 @@ class Cell:
         kind: markdown or code.
         text: its content, without the comment marks of markdown.
         line: line of its `# %%`, from 1.
-        options: exercise, uses, hint, right, wrong, proof, tags or name, as given after `# %%`.
+        options: the options after `# %%`: exercise, uses, hint, right, wrong, proof, tags or name.
     """
 
     kind: str
@@ -65,12 +65,12 @@ class Cell:
 
     @property
     def wrong(self) -> str:
-        """Id of the exercise that the cell answers wrongly; empty for other cells."""
+        """Id of the exercise to which the cell is a wrong answer; empty for other cells."""
         return self.options.get("wrong", "")
 
     @property
     def right(self) -> str:
-        """Id of the exercise that the cell answers in another right way; empty for other cells."""
+        """Id of the exercise to which the cell is another right answer; empty for other cells."""
         return self.options.get("right", "")
 
     @property
@@ -85,12 +85,12 @@ class Cell:
 
     @property
     def teaches_assert(self) -> bool:
-        """True if the assertions stay visible because the cell teaches how to assert."""
+        """True if the cell's assertions stay visible, because it teaches how to assert."""
         return TEACHES_ASSERT in self.options.get("tags", [])
 
     @property
     def shown(self) -> bool:
-        """True if a notebook contains the cell; hints and other answers are in none."""
+        """True if a notebook contains the cell; false for hints and for right and wrong answers."""
         return not (self.hint or self.right or self.wrong or self.equivalent)
 
     @cached_property
@@ -110,9 +110,9 @@ class Cell:
         return self.line + 1
 
     def base_id(self) -> str:
-        """Return the cell's id before duplicates are numbered: from its name, heading or content.
+        """Return the id before duplicates are numbered, derived from the name, heading or content.
 
-        Such an id stays the same when another cell is inserted before this one.
+        Unlike a running number, it does not change when another cell is inserted above.
         """
         if name := self.options.get("name") or (self.exercise and f"exercise-{self.exercise}"):
             return _slug(name)
@@ -132,7 +132,7 @@ class Lesson:
 
     @property
     def name(self) -> str:
-        """The file's name without its ending, for example `04_first_hudi_table`."""
+        """The file's name without its extension, for example `04_first_hudi_table`."""
         return self.path.stem
 
     @property
@@ -158,7 +158,7 @@ class Lesson:
                     yield match[1], cell.first_line + cell.text[: match.start()].count("\n"), cell
 
     def objectives(self) -> Iterator[tuple[str, int, tuple[str, ...]]]:
-        """Yield each objective: its text on one line, its source line, the exercises it names."""
+        """Yield each objective: its text as one line, its source line, and its exercises."""
         for name, line, cell in self.second_level():
             if name != "Objectives":
                 continue
@@ -208,7 +208,7 @@ def read_lesson(path: Path) -> Lesson:
 
 
 def _cell(lines: list[str], line: int) -> Cell:
-    """Parse a cell of the percent format; other text after `# %%` becomes an unknown option."""
+    """Parse a cell of the percent format; invalid text after `# %%` becomes an unknown option."""
     head = _CELL.match(lines[0])
     assert head
     given = head["options"] or ""

@@ -1,1 +1,1 @@
-"""The notebook's `lab`, the faults that it can cause, and the monitoring of its pipelines."""
+"""The notebooks' `lab` object, the faults that it can cause, and the monitoring of pipelines."""

@@ -1,4 +1,4 @@
-"""`Lab`: one lesson's handle, the only name that a notebook imports. It only delegates.
+"""`Lab`, the handle of one lesson: the only name that a notebook imports. It only delegates.
 
 The code that the course teaches (reads, writes, streams, SQL) is in the notebook and uses Spark's
 own API.
@@ -61,11 +61,11 @@ def namespace_of(lesson: str) -> str:
     store.
 
     Args:
-        lesson: two digits (`05` has the namespace `lesson-05`), or a name that is its own
-            namespace, such as `tour`.
+        lesson: two digits (`05` has the namespace `lesson-05`), or a name such as `tour`, which is
+            used as the namespace.
 
     Raises:
-        LabError: no bucket folder or topic can have this name.
+        LabError: the name is not allowed for bucket folders and topics.
     """
     if re.fullmatch(r"\d\d", lesson):
         return f"{settings().prefix}lesson-{lesson}"
@@ -75,7 +75,7 @@ def namespace_of(lesson: str) -> str:
 
 
 def check_lesson(lesson: str) -> None:
-    """Refuse a name that is not a lesson or demo of this version of the course.
+    """Raise an error unless this version of the course has a lesson or demo of this name.
 
     Raises:
         LabError: there is no such lesson; the next step lists those that exist.
@@ -121,8 +121,8 @@ class Lab:
         Args:
             lesson: two digits, or a demo's name such as `demo-snapshot`.
             needs: services in addition to the default ones.
-            optional: a service that the lesson can do without. It starts in the background;
-                `wait_for` waits for it.
+            optional: a service that the lesson can do without. It starts in the background; call
+                `wait_for` before using it.
 
         Returns:
             The handle; a notebook displays it as a list of the running services.
@@ -195,7 +195,7 @@ class Lab:
         return services.Metastore().partitions(self.database, table)
 
     def scratch(self, name: str) -> str:
-        """Return a path for a throwaway table, different at each call; `start` clears it."""
+        """Return a new path for a throwaway table at each call; `start` deletes the table."""
         return f"{self.base}/scratch/{name}-{secrets.token_hex(3)}"
 
     def topic(self, name: str) -> str:
@@ -221,14 +221,14 @@ class Lab:
     def zookeeper(self):
         """Return a connected kazoo client of ZooKeeper; use it in a `with` block.
 
-        The lesson's locks belong below its own node, `/lesson-18`, or where the pipeline's options
-        put them, `/lakehouse/lesson-18`; `start` deletes both.
+        The lesson's locks belong below its own node, `/lesson-18`, or below the node in the
+        pipeline's options, `/lakehouse/lesson-18`; `start` deletes both.
         """
         return services.ZooKeeper().client()
 
     @property
     def folder(self) -> Path:
-        """A local folder for files of this lesson; `start` clears it."""
+        """A local folder for this lesson's files; `start` clears it."""
         path = folder("lessons") / self.namespace
         path.mkdir(exist_ok=True)
         return path
@@ -246,11 +246,11 @@ class Lab:
         return True
 
     def paused(self, service: str):
-        """Freeze a service while the body of the `with` runs: it does not answer."""
+        """Freeze a service while the body of the `with` runs, so that it does not answer."""
         return paused(service)
 
     def load(self, topic: str | None = None, source: str = "kafka", **options) -> Load:
-        """Return a live load on a topic; use it as a context manager or call its `run()`.
+        """Return a load generator for a topic; use it as a context manager or call its `run()`.
 
         Args:
             topic: full topic name; by default this lesson's `orders`.
@@ -274,7 +274,7 @@ class Lab:
         return replay(self.endpoints.broker(source), topic, ledger_directory(topic), **options)
 
     def ledger(self, topic: str | None = None) -> Ledger:
-        """Return the ledger of the events that the broker acknowledged on a topic."""
+        """Return a topic's ledger, which records every event sent and its acknowledgement."""
         services.require_reachable(self.endpoints)
         return Ledger(ledger_directory(topic or self.topic("orders")))
 
@@ -283,17 +283,17 @@ class Lab:
         return Writer(f"writer-{self.namespace}-{name}")
 
     def watch(self, name: str, topic: str, checkpoint: str, table: str = "") -> None:
-        """Make the exporter measure a streaming query of this notebook; it finds writers by itself.
+        """Make the exporter measure a streaming query of this notebook; writers need no such call.
 
         Args:
-            name: the label `pipeline` of its metrics, for example `orders`.
+            name: value of the label `pipeline` in its metrics, for example `orders`.
             topic: full name of the topic that it reads.
             checkpoint: its `checkpointLocation`.
-            table: path of the Hudi table that it writes; empty without one.
+            table: path of the Hudi table that it writes; empty if it writes none.
 
         Raises:
-            LabError: the name contains other characters than letters, digits and `_.-`, or is
-                longer than 60 characters.
+            LabError: the name is longer than 60 characters, or contains characters other than
+                letters, digits and `_.-`.
         """
         if not re.fullmatch(r"[A-Za-z0-9_.-]{1,60}", name):
             next_step = "use letters, digits, dots, hyphens and underscores, for example orders."
@@ -302,11 +302,11 @@ class Lab:
         watched.watch(self.folder, pipeline)
 
     def unwatch(self, name: str) -> bool:
-        """Stop measuring a query of `watch`; return False if none has this name."""
+        """Stop measuring a query that was passed to `watch`; return False if none has this name."""
         return watched.unwatch(self.folder, name)
 
     def pipeline_metrics(self) -> pd.DataFrame:
-        """Return the exporter's current values: metric, labels, value; needs no Prometheus."""
+        """Return the exporter's current metrics: metric, labels, value; needs no Prometheus."""
         return metrics_client.scraped(f"{self.address('exporter')}/metrics")
 
     @property
@@ -320,10 +320,10 @@ class Lab:
         return list(store.list_objects(self.endpoints, store.key_of(path) + "/"))
 
     def xray(self, path: str, since: XRay | None = None, check: bool = False) -> XRay:
-        """Return a Hudi table's timeline and files; with an earlier snapshot, new files are marked.
+        """Return a Hudi table's timeline and files; files that are new since `since` are marked.
 
-        With `check`, damaged files are marked too. `commit()` of the result returns a write's
-        metadata: operation, records, bytes, files, schema, batch.
+        With `check`, damaged files are marked too. The result's `commit()` returns the metadata of
+        a write: operation, records, bytes, files, schema, batch.
         """
         services.require_store(self.endpoints)
         return xray(self.endpoints, path, since, check)
@@ -336,7 +336,7 @@ class Lab:
         return damaged_files(StoredTable(self.endpoints, path))
 
     def check(self, exercise_id: str, answer) -> Outcome:
-        """Judge an answer; the outcome is shown as a card."""
+        """Judge an answer and return the outcome, which a notebook shows as a card."""
         services.require_reachable(self.endpoints)
         return self.exercises.check(exercise_id, answer)
 
@@ -357,7 +357,7 @@ class Lab:
         return self.exercises.predict(prediction_id, expected, choices, tolerance)
 
     def record_actual(self, prediction_id: str, value) -> None:
-        """Show the measured value next to your prediction, also from the middle of a cell."""
+        """Show the measured value next to your prediction; works anywhere in a cell."""
         from IPython.display import display  # only notebooks show it
 
         display(self.exercises.record_actual(prediction_id, value))
@@ -412,7 +412,7 @@ class Lab:
 def reset_lesson(lesson: str) -> dict[str, int]:
     """Remove a lesson's writers, tables, checkpoints, topics, ledgers and files, and nothing else.
 
-    Programs that its notebook has started are killed, so that none of them keeps writing.
+    Programs that its notebook started are killed, so that none keeps writing.
 
     Args:
         lesson: two digits, or a name such as `tour`.

@@ -1,1 +1,1 @@
-"""The lessons: `lNN` contains source, checks and figures of lesson NN."""
+"""The lessons: `lNN` contains the source, the checks and the figures of lesson NN."""

@@ -1,4 +1,4 @@
-"""The shop's board (revenue by status) in the form that checks compare."""
+"""The shop's board (revenue by status) as a dictionary, so that checks can compare two boards."""
 
 from collections.abc import Mapping
 from decimal import Decimal
@@ -35,7 +35,7 @@ def as_board(answer: object) -> Board:
 
 
 def board_of(orders: Orders) -> Board:
-    """Return the board of a table's rows."""
+    """Compute the board from a table's rows."""
     board: dict[str, Decimal] = {}
     for status, amount in orders.values():
         board[status] = board.get(status, Decimal(0)) + amount

@@ -1,4 +1,4 @@
-"""Compares a table's rows with the expected ones: each exactly once, by value and type."""
+"""Checks that a table has each expected row exactly once, with the same values and types."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -41,10 +41,10 @@ def expect_rows(found: DataFrame, wanted: DataFrame, key: str = "order_id") -> N
     """Check that the rows are exactly the wanted ones; extra columns are allowed.
 
     Args:
-        wanted: with unique keys. Its values are not shown.
+        wanted: the right rows, with unique keys; the message does not show their values.
 
     Raises:
-        NotYet: a sentence that names columns or keys, and the learner's value.
+        NotYet: they differ; the message names columns or keys, and the learner's value.
     """
     types = dict(found.dtypes)
     for name, kind in wanted.dtypes:

@@ -1,4 +1,4 @@
-"""Streams for checks: hidden messages for a learner's function, its query, and stopping it."""
+"""Helpers for checks of streaming functions: make a stream for them, and stop their queries."""
 
 import secrets
 from collections.abc import Generator
@@ -56,8 +56,8 @@ class Stopped:
     """Record of streams that had to be stopped.
 
     Args:
-        late: a stream was stopped because the time was up while the function waited for it.
-        left: a stream was still running when the function had returned.
+        late: True if a stream was stopped after the time limit, while the body waited for it.
+        left: True if a stream was still running after the body.
     """
 
     late: bool = False
@@ -75,7 +75,7 @@ def own_streams_stopped(spark, seconds: float, may_leave: bool = False) -> Gener
 
     Args:
         seconds: how long the body may wait for its streams to end.
-        may_leave: whether streams may still run after the body.
+        may_leave: True if streams may still run after the body.
     """
     others = {query.id for query in spark.streams.active}
     stopped = Stopped()

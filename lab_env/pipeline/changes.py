@@ -2,7 +2,7 @@
 
 These rows go to separate tables, not to one whose versions are ordered by `order_ts`: a log
 position and a time cannot be compared. Every message is in exactly one of `rows`,
-`dead_letters` and `tombstones`; the contract is `REASONS` in `envelopes`, which reads them.
+`dead_letters` and `tombstones`. `envelopes` parses them; its `REASONS` is the contract.
 """
 
 import sys
@@ -109,7 +109,7 @@ def _read(reader: ChangeReader, key: bytes | None, value: bytes | None, topic: s
 
 
 def rows(parsed: DataFrame) -> DataFrame:
-    """Changed rows in the form that Hudi's sink takes.
+    """Changed rows with the columns that Hudi's sink needs.
 
     Args:
         parsed: result of `parse`.
@@ -143,10 +143,10 @@ def _log_position() -> Column:
 
 
 def with_log_ends(parsed: DataFrame) -> DataFrame:
-    """Pass the rows through; a query that reads them reports the furthest and the newest change of
-    each batch, for `LogOrder`.
+    """Pass the rows through, and report two changes of each batch, which `LogOrder` checks.
 
-    The reports are in `observedMetrics` of the batch's progress, under `LOG_ENDS`.
+    These are the change with the highest log position and the one with the newest commit time. They
+    are in `observedMetrics` of the batch's progress, under `LOG_ENDS`.
 
     Args:
         parsed: result of `parse`.
@@ -164,8 +164,8 @@ class LogOrder:
     """Detects that the database's log has gone back: positions fall while commit times rise.
 
     After a restore from a backup, or a failover to a replica that lacked the end of the log, new
-    changes get positions that the table already has, and lose against its rows without an error.
-    Changes that a connector resends are different: their commit times are old, too.
+    changes get positions that the table already has, so they lose against its rows without an
+    error. Changes that a connector resends are no sign of this: their commit times are old, too.
     """
 
     def __init__(self) -> None:
@@ -176,7 +176,7 @@ class LogOrder:
 
         Args:
             batch: its number; 0 begins a new stream into a new table.
-            ends: its report under `LOG_ENDS`.
+            ends: its changes that `with_log_ends` reports.
 
         Raises:
             LabError: the log has gone back.
@@ -195,7 +195,7 @@ class LogOrder:
         self.note(batch, ends)
 
     def note(self, batch: int, ends: dict) -> None:
-        """Accept a batch of an earlier run without a check."""
+        """Remember a batch of an earlier run without checking it."""
         furthest = self.furthest if batch else NOWHERE
         self.furthest = max(furthest, ends.get("furthest") or furthest, key=_position)
 

@@ -1,7 +1,6 @@
 """A streaming query's checkpoint: the offsets of each batch, and whether it was committed.
 
-It is read from the object store, not through Spark, so this works while the query runs and after it
-has died.
+It is read from the object store, not through Spark, so this works even after the query has died.
 """
 
 import contextlib
@@ -25,7 +24,7 @@ class Batch:
         number: counted from 0.
         start: topic partition to the first offset it reads.
         end: topic partition to the offset after the last one it reads.
-        committed: whether the query recorded that it is done.
+        committed: True if the query has recorded that the batch is done.
     """
 
     number: int
@@ -87,7 +86,7 @@ def newest_batch(names: set[str], read: Callable[[str], bytes]) -> Batch | None:
 
 
 def still_open(batch: Batch, sink: str, topic: str) -> str:
-    """Sentence about a batch that neither an earlier run of a query nor this one has finished.
+    """Describe, for an error, a batch that neither an earlier run of a query nor this one finished.
 
     Args:
         topic: topic of the query; the sentence gives the first and last offset per partition.
@@ -139,7 +138,7 @@ def first_offsets(endpoints: Endpoints, path: str) -> dict[int, int]:
 def batches_of(names: set[str], read: Callable[[str], bytes]) -> list[Batch]:
     """Batches in a checkpoint's files.
 
-    Spark keeps about a hundred; once it has dropped older ones, the first one kept is left out,
+    Spark keeps about a hundred. Once it has deleted older ones, the oldest one kept is left out,
     because its start offsets are no longer known.
 
     Args:

@@ -1,6 +1,6 @@
 """Parse and validate one Debezium change event strictly: return it, or raise `Malformed`.
 
-The contract is `REASONS`. The code is plain Python like `messages`, whose JSON parser it uses.
+The contract is `REASONS`. Like `messages`, whose JSON parser it uses, this is plain Python.
 """
 
 import re
@@ -159,7 +159,7 @@ class ChangeReader:
         `prefix.schema.table`; for other topic names it is `TABLE`.
 
     Raises:
-        ValueError: a form is not known.
+        ValueError: the form of a column is unknown.
     """
 
     def __init__(self, columns: Mapping[str, str], table: str = "") -> None:
@@ -353,7 +353,7 @@ def _time(value: Any) -> int | None:
 
 
 def _number_of(nanoseconds: int, value: Any) -> int | None:
-    """Microseconds since 1970, from a number of units of this many nanoseconds each."""
+    """Microseconds since 1970, converted from units of this many nanoseconds."""
     if _of_type(int, value) is None:
         return None
     micros = value * nanoseconds // 1000

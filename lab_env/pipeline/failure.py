@@ -7,7 +7,7 @@ def why_failed(error: Exception) -> str:
     """Return the line of a failed query's message that gives the reason.
 
     Args:
-        error: raised by `awaitTermination`; the error of a Python function is in the middle of it.
+        error: raised by `awaitTermination`; a Python function's error is in the middle of its text.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = [line for line in lines if "terminated with exception: " in line]

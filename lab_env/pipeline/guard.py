@@ -2,11 +2,11 @@
 
 Hudi stores the number of each batch in the table's commits, under the identifier of the stream, and
 skips a batch whose number is not above the newest one. If the checkpoint was deleted or replaced,
-Spark restarts the numbers, and the sink skips new events without an error. If the table was deleted
-or restored, the checkpoint skips events that the table no longer has.
+Spark restarts batch numbering at 0, and the sink skips new events without an error. If the table
+was deleted or restored, the stream continues after events that the table no longer has.
 
-The stream into a new table uses the id of its checkpoint as its identifier. So each commit names
-its checkpoint, and batches of another checkpoint are never mistaken for batches of this one.
+A stream that creates its table uses its checkpoint's id as its identifier. So each commit names its
+checkpoint, and batches of another checkpoint are never mistaken for batches of this one.
 """
 
 import json
@@ -53,8 +53,8 @@ class Receipt:
         identifier: identifier of the stream.
         batch: the newest batch in the table.
         instant: requested time of that commit.
-        buckets: number per table partition; a writer with another number would look for rows in the
-        wrong file groups, and Hudi does not notice (apache/hudi#13241).
+        buckets: number of buckets per table partition; a writer with another number would look for
+        rows in the wrong file groups, and Hudi does not notice (apache/hudi#13241).
     """
 
     identifier: str
@@ -101,9 +101,9 @@ def receipts_in(commit: Commit) -> list[Receipt]:
 
 
 def newest_receipt(commits: Iterable[list[Receipt]], stream: str) -> Receipt | None:
-    """Newest receipt of a stream; else the newest of the unnamed stream, else of any other.
+    """Newest receipt of a stream; else the newest of Hudi's default stream, else of any other.
 
-    Other jobs, including streams with their own checkpoints, may have written the table since.
+    The receipt need not be in the newest commit: other jobs may have written the table since.
 
     Args:
         commits: receipts of each commit, newest commit first; read only as far as needed.
@@ -158,13 +158,13 @@ def read_state(endpoints: Endpoints, path: str) -> Checkpoint:
 def claim_table(
     endpoints: Endpoints, table: str, path: str, cores: int, replay: bool = False
 ) -> dict[str, str]:
-    """Check that a checkpoint belongs to its table, and name the stream.
+    """Check that a checkpoint belongs to its table, and choose the stream's identifier.
 
-    For a stream without a checkpoint, write the file with the query's id; Spark then keeps that id.
+    If the stream has no checkpoint yet, write its file with the query's id; Spark keeps that id.
 
     Args:
         table: the Hudi table that the stream writes, `s3a://...`.
-        path: its `checkpointLocation`.
+        path: the stream's `checkpointLocation`.
         cores: number of cores of all executors. A new table gets one bucket per core, at least two;
             an existing one keeps its number.
         replay: if the checkpoint does not belong to the table, let the stream write everything it
@@ -307,7 +307,7 @@ def check_clock(endpoints: Endpoints, table: str, java_options: str) -> None:
 
 
 def _write_id(endpoints: Endpoints, path: str, identifier: str) -> None:
-    """Write the file in which Spark keeps a query's id."""
+    """Write `metadata`, the file of a checkpoint in which Spark keeps the query's id."""
     key = store.key_of(path).rstrip("/") + "/metadata"
     body = json.dumps({"id": identifier}, separators=(",", ":")).encode()
     store.client(endpoints).put_object(Bucket=endpoints.bucket, Key=key, Body=body)

@@ -29,7 +29,7 @@ RUNNING = "running"
 
 
 def lesson_environment(endpoints: Endpoints) -> dict[str, str]:
-    """Variables for a program that calls `session_of_environment` to start a lesson's session."""
+    """Environment variables for a program that starts its session with `session_of_environment`."""
     java_options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
     return session.session_environment(
         endpoints, jar_folder("spark"), java.java_home(), java_options
@@ -61,8 +61,8 @@ class Writer:
         Args:
             topic: Kafka topic to read, or Kinesis stream with `source="kinesis"`.
             base: folder of the tables and checkpoints, for example `s3a://lakehouse/tour`.
-            short: set it for a writer that runs only a minute or two, like a lesson's session: its
-            JVM then uses only the quick compiler (C1).
+            short: True for a writer that runs only a minute or two: its JVM then uses only the
+            quick compiler (C1), as a lesson's session does.
             jvm_options: additional JVM options; they override the others.
             job: other fields of `lab_env.pipeline.writer.Job`.
 
@@ -115,7 +115,7 @@ class Writer:
         return told
 
     def progress(self) -> pd.DataFrame:
-        """Committed batches; a long run keeps only the newer ones.
+        """Committed batches; the oldest ones of a long run are no longer kept.
 
         Returns:
             One row per batch: sink, batch, started (UTC), rows, seconds, start_offsets and
@@ -257,6 +257,6 @@ class Writer:
 
 
 def _require(zookeeper: str) -> None:
-    """Raise an error now; otherwise the writer's first batch would wait minutes for the lock."""
+    """Check that ZooKeeper answers, because a first batch would wait minutes for the lock."""
     if not any(accepts(server, 3) for server in zookeeper.split(",")):
         raise LabError(f"ZooKeeper at {zookeeper} does not answer.", "run: lab up zookeeper")

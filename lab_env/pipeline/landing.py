@@ -56,7 +56,7 @@ class Reached:
     Args:
         sequence: sequence number of its last landed record; empty before the first.
         records: number of its landed records.
-        ended: whether it was split or merged, and has been landed to its end.
+        ended: True if it was split or merged, and all of its records have been landed.
     """
 
     sequence: str = ""
@@ -69,7 +69,7 @@ class Position:
     """Landed position of a stream.
 
     Args:
-        stream: its name.
+        stream: name of the stream.
         made_at: its creation time, which distinguishes it from a later stream of the same name.
         files: number of landed files.
         shards: landed position of each shard, by shard id.
@@ -96,7 +96,7 @@ class Position:
 
 
 class Landing:
-    """Lands one stream in one folder of the object store.
+    """Copies one stream's records to files in one folder of the object store.
 
     Args:
         endpoints: addresses of the store and Kinesis.
@@ -126,7 +126,7 @@ class Landing:
             self._write([], self.position.shards)  # Spark cannot read a missing folder
 
     def _resume(self) -> None:
-        """Go back to the newest landed file; forget later reads."""
+        """Continue from the position in the newest landed file, discarding later reads."""
         self._iterators.clear()
         if files := landed_files(self._endpoints, self._folder):
             self.position = position_in(store.read(self._endpoints, files[-1]))
@@ -139,7 +139,8 @@ class Landing:
 
         Raises:
             LabError: Kinesis does not answer or refuses, or lost records that were not landed.
-            ClientError, BotoCoreError: the store fails. The next call goes back to the newest file.
+            ClientError, BotoCoreError: the store fails; the next call resumes after the newest
+            file.
         """
         if self._interrupted:
             self._resume()
@@ -177,7 +178,7 @@ class Landing:
         return sum(self.position.counts().values())
 
     def _readable(self) -> list[str]:
-        """Shards to read now: unfinished, and all parents that Kinesis still has are finished."""
+        """Unfinished shards whose parents are finished, or no longer in Kinesis: read these now."""
         known = {s["ShardId"]: s for s in streams.list_shards(self._kinesis, self._stream)}
         ended = {name for name, at in self.position.shards.items() if at.ended}
         if lost := self.position.shards.keys() - known.keys() - ended:
@@ -195,9 +196,7 @@ class Landing:
         ]
 
     def _read(self, shard_id: str, at: Reached, most: int) -> tuple[list[dict], Reached, bool]:
-        """Read a shard from a position; return rows, the new position, and whether more is
-        waiting.
-        """
+        """Read a shard from a position; return rows, new position, and True if more is waiting."""
         limit = min(most, streams.PAGE)
         rows: list[dict] = []
         # An iterator that is kept advances through stretches without records; a new one that begins
@@ -257,7 +256,7 @@ class Landing:
 
 
 class LandingThread(threading.Thread):
-    """Lands a stream until it is stopped; a lasting failure ends it.
+    """Lands a stream until it is stopped, or until landing has failed for too long.
 
     Args:
         seconds: interval between two files.
@@ -275,7 +274,7 @@ class LandingThread(threading.Thread):
         self.says = ""  # a topic's watch may have more to say
 
     def run(self) -> None:
-        """Land new records at each interval; keep the failure that ends the thread in `error`."""
+        """Land new records at each interval; store the failure that ends the thread in `error`."""
         try:
             self._land_and_wait()
         except Exception as error:
@@ -295,7 +294,7 @@ class LandingThread(threading.Thread):
             self._stopped.wait(0.0 if more else self._seconds - (time.monotonic() - began))
 
     def stop(self) -> None:
-        """Stop after the file that is being landed."""
+        """Stop the thread once it has finished the current file."""
         self._stopped.set()
         self.join(timeout=30)
 
@@ -387,7 +386,7 @@ def committed_position(endpoints: Endpoints, checkpoint: str, folder: str) -> Po
 
 
 def files_in_log(names: set[str], log_offset: int, read: Callable[[str], str]) -> int:
-    """Number of files that a query's file source had read by one of its log offsets.
+    """Number of files that a query's file source had read at an offset of its log.
 
     Args:
         names: the files of the checkpoint, relative to it.

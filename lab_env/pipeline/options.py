@@ -119,7 +119,7 @@ def buckets(number: int) -> dict[str, str]:
 
 
 def reachable(first_port: int) -> dict[str, str]:
-    """Options for a driver that executors can reach on some ports only.
+    """Options for a driver whose machine lets executors connect to some ports only.
 
     Args:
         first_port: LAB_SPARK_DRIVER_PORTS; 0 if all are open.
@@ -143,12 +143,13 @@ def second_writer(
 ) -> dict[str, str]:
     """All options of a job that writes one of the pipeline's tables alongside its stream.
 
-    They include the table's own options, because Hudi detects conflicts by the writer's index: a
-    writer without the bucket index would put rows into its own files, and compare file names. They
-    leave the table services to the stream: a batch write to a Merge-on-Read table compacts by
-    default, and begins with a plan that the stream may be running. When many writers clean, they
-    roll back the same failed writes simultaneously, and most commits are followed by an error
-    (measured with twenty, Hudi 1.1.1).
+    They include the table's own options, because the index decides how Hudi detects conflicts: a
+    writer without the bucket index would put rows into its own files, and only compare file names.
+
+    They leave the table services to the stream. A batch write to a Merge-on-Read table compacts by
+    default, and first executes a pending plan, which the stream may be executing. When many writers
+    clean, they roll back the same failed writes simultaneously, and most commits are followed by an
+    error (measured with twenty, Hudi 1.1.1).
 
     Args:
         table: the table's options: `COW`, `MOR`, `CHANGES`.

@@ -161,11 +161,10 @@ def count_unknown_fields(parsed: DataFrame) -> DataFrame:
 
 
 def unknown_fields() -> tuple[Column, Column]:
-    """Two aggregates over the parsed rows: `events`, the number of valid ones with a field outside
-    `FIELDS`, and `fields`, names of such fields.
+    """Aggregates of parsed rows: the number of valid events with unknown fields, and their names.
 
-    Only the first and the last list of names are kept, so that a sender with a new name in each
-    event cannot fill the writer's memory.
+    Only the first and the last list of names in a batch are kept, so that a sender with a new name
+    in each event cannot fill the writer's memory.
     """
     return (
         F.count("unknown").alias("events"),

@@ -15,13 +15,13 @@ WINDOW = "1 minute"
 
 
 def new_orders(events: DataFrame) -> DataFrame:
-    """Select the events that bring revenue, with the time at which the customer ordered.
+    """Select the create events, which bring the revenue.
 
     Args:
         events: result of `parsing.valid_events`; batch or stream.
 
     Returns:
-        `event_id`, `order_ts` and `amount` of the create events, resends included.
+        `event_id`, `order_ts` (the time of the order) and `amount`, resends included.
     """
     return events.where("op = 'create'").select("event_id", "order_ts", "amount")
 
@@ -66,9 +66,9 @@ def minutes_stream(events: DataFrame, watermark_seconds: float) -> DataFrame:
     Args:
         events: result of `parsing.valid_events`, as a stream.
         watermark_seconds: how far behind the newest event time an event may arrive. Resends are
-        recognised for the same time. The search for resends drops an older event even if its minute
-        is open. An event from the future moves the watermark: `parsing` accepts events up to a day
-        ahead of Kafka's clock.
+        recognised within the same span. An older event is dropped even if its minute is still open,
+        because resends are removed first. An event from the future moves the watermark: `parsing`
+        accepts events up to a day ahead of Kafka's clock.
 
     Returns:
         As `per_minute`; in output mode `update` each batch has the minutes that it changed.
@@ -81,9 +81,7 @@ def minutes_stream(events: DataFrame, watermark_seconds: float) -> DataFrame:
 
 
 def upsert_minutes(path: str):
-    """Make a function for `foreachBatch` that upserts the changed minutes into the table at a
-    path.
-    """
+    """Make a function for `foreachBatch` that upserts the changed minutes into a table."""
 
     def upsert(changed: DataFrame, batch_id: int) -> None:
         # Hudi's writer reads its input more than once; each time would aggregate the batch again.
@@ -105,7 +103,7 @@ def upsert_minutes(path: str):
 
 
 def minutes_writer(events: DataFrame, path: str, watermark_seconds: float) -> DataStreamWriter:
-    """Make the query that keeps the table of revenue per minute at a path.
+    """Make the query that keeps the table of revenue per minute up to date.
 
     Args:
         events: result of `parsing.valid_events`, as a stream.

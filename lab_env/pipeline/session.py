@@ -1,4 +1,4 @@
-"""The one place for Spark settings: pinned jars, object store, Hudi extensions, JVM options.
+"""All Spark settings: pinned jars, object store, Hudi extensions, JVM options.
 
 The tour, the writers and the notebooks build their sessions here; the appendix of lesson 03 builds
 a small session by hand.
@@ -47,7 +47,7 @@ SHORT_LIFE = INTERPRETED | {"spark.ui.enabled": "false"}
 
 
 def environment(endpoints: Endpoints) -> dict[str, str]:
-    """Environment variables that give another program the services' addresses and store's keys."""
+    """Environment variables that pass the services' addresses and the store's keys to a program."""
     return keys_as_variables(endpoints) | {
         "STREAM_S3_ENDPOINT": endpoints.s3_endpoint,
         "STREAM_S3_REGION": endpoints.s3_region,
@@ -58,7 +58,7 @@ def environment(endpoints: Endpoints) -> dict[str, str]:
 
 
 def endpoints_of_environment() -> Endpoints:
-    """Endpoints that `environment` has put into this process's variables."""
+    """Read the endpoints from the variables that `environment` made."""
     return Endpoints(
         s3_endpoint=os.environ["STREAM_S3_ENDPOINT"],
         s3_access_key=os.environ.get("AWS_ACCESS_KEY_ID", ""),
@@ -174,20 +174,22 @@ def spark_conf(endpoints: Endpoints, jars: Path) -> dict[str, str]:
 
 
 def shuffles(cores: int) -> dict[str, str]:
-    """Set one shuffle partition per core, at least two, so that a shuffle is one round of tasks.
+    """Spark properties for one shuffle partition per core, at least two: one round of tasks.
 
     The default of 200 is for large clusters. Adaptive execution does not lower it: Spark switches
-    that off in a stream, and Hudi's own stages do not use it. Set the number before a stream's
-    first start, because the checkpoint keeps it. If none is set, the checkpoint keeps 200; the
-    first start does not show this, because Hudi then makes as many tasks as the rows have
-    partitions. Tasks of two small commits, measured at the first and the second start: 53 and 1,240
-    with none set; 71 and 64 with 4 set; 1,240 with 4 set at the second start only.
+    that off in a stream, and Hudi's own stages do not use it.
+
+    The checkpoint keeps the number of a stream's first start, so set it before that. If it is not
+    set, the checkpoint keeps 200. This has no effect before the second start, because at first Hudi
+    makes as many tasks as the rows have partitions. Tasks of two small commits, measured at the
+    first and the second start: 53 and 1,240 with none set; 71 and 64 with 4 set; 1,240 with 4 set
+    at the second start only.
     """
     return {"spark.sql.shuffle.partitions": str(max(2, cores))}
 
 
 def driver_address() -> dict[str, str]:
-    """Addresses that the driver binds to, and that executors and Hudi's timeline server use."""
+    """Spark properties for the driver's addresses, and for its ports if the settings fix these."""
     chosen = settings()
     host = chosen.spark_driver_host or chosen.client_host
     # A loopback address would be of no use to executors elsewhere.
@@ -200,7 +202,7 @@ def driver_address() -> dict[str, str]:
 
 
 def cluster_conf(conf: Mapping[str, str], jars: Path) -> dict[str, str]:
-    """Properties that a session on a cluster needs besides `spark_conf`; none for a local master.
+    """Properties that a session on a cluster needs in addition to `spark_conf`; else empty.
 
     Returns:
         Spark properties.
@@ -328,8 +330,8 @@ def _limit_time_to_exit(gateway) -> None:
     A JVM that exits waits for its shutdown hooks, and one of Hudi's may never end: when the
     asynchronous compaction of a native sink has stopped by itself, it waits for its own thread, and
     the hook waits for the lock that it holds (1.1.1, `HoodieStreamingSink.reset`). The program
-    would be gone, but its JVM would stay. A daemon thread halts the JVM, not a separate process,
-    because a notebook's kernel that ends asks all of its processes to terminate, several times.
+    would be gone, but its JVM would stay. The JVM is halted by a daemon thread and not by a
+    separate process, because a notebook's kernel terminates all of its processes when it ends.
     """
     jvm = gateway.jvm
     runnable = jvm.java.lang.Class.forName("java.lang.Runnable")
@@ -352,7 +354,7 @@ def _limit_time_to_exit(gateway) -> None:
 
 @contextmanager
 def _output_to(log: Path | None) -> Generator[None]:
-    """Redirect the output of processes started in the body; a JVM stays redirected afterwards."""
+    """Redirect the output of processes started in the body, for as long as they run."""
     if log is None:
         yield
         return

@@ -25,7 +25,7 @@ HUDI_SINKS = ("cow", "mor", "changes")  # written by Hudi's own sink, which coun
 
 
 def chosen_sinks() -> tuple[str, ...]:
-    """Default queries of a writer; the settings may add one."""
+    """Names of the queries that a writer runs by default; the settings may add one."""
     return (*SINKS, "minutes") if settings().revenue_per_minute else SINKS
 
 
@@ -40,9 +40,9 @@ def json_writer(parsed: DataFrame, path: str) -> DataStreamWriter:
 
 
 def dead_letter_rows(parsed: DataFrame) -> DataFrame:
-    """Malformed messages; the query that reads them also counts unknown fields of valid events.
+    """Malformed messages; their query also counts the valid events with unknown fields.
 
-    Only this query counts them, so that each event counts once.
+    Only this query counts those, so that each event counts once.
     """
     return parsing.dead_letters(parsing.count_unknown_fields(parsed))
 
@@ -57,9 +57,7 @@ def parquet_writer(rows: Rows) -> SinkWriter:
 
 
 def hudi_writer(rows: Rows, table_options: dict[str, str]) -> SinkWriter:
-    """Make a writer that upserts the rows that `rows` selects from the parsed stream into a Hudi
-    table.
-    """
+    """Make a writer that upserts the rows that `rows` selects into a Hudi table."""
 
     def writer(parsed: DataFrame, path: str) -> DataStreamWriter:
         return (
@@ -79,7 +77,7 @@ def event_rows(parsed: DataFrame) -> DataFrame:
 
 
 def change_rows(parsed: DataFrame) -> DataFrame:
-    """Changed rows; the query that reads them also reports how far the log goes."""
+    """Changed rows; their query also reports the position in the database's log."""
     return changes.rows(changes.with_log_ends(parsed))
 
 

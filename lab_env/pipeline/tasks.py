@@ -1,4 +1,4 @@
-"""Detect which streaming queries' tasks make progress, from data in Spark's driver."""
+"""Find the streaming queries whose tasks make progress, from data in Spark's driver."""
 
 import time
 
@@ -19,7 +19,7 @@ MOVED = tuple(f"internal.metrics.{what}." for what in ("input", "output", "shuff
 
 
 def heartbeat(patience: float) -> dict[str, str]:
-    """Spark option that makes running tasks report several times within a watchdog's patience.
+    """Spark option for heartbeats so frequent that several fall within a watchdog's patience.
 
     Args:
         patience: seconds without progress after which a query counts as hung.
@@ -29,7 +29,7 @@ def heartbeat(patience: float) -> dict[str, str]:
 
 
 def look_seconds(patience: float) -> float:
-    """Seconds between two checks of the tasks."""
+    """Interval between two checks of the tasks, in seconds."""
     return min(10.0, patience / 15)
 
 
@@ -37,8 +37,8 @@ class Tasks:
     """Tasks of streaming queries, each of which has its own scheduler pool.
 
     They are read from the store behind Spark's web UI, which exists even if the UI is off. With a
-    local master the store knows only that a task runs (3.5.7: the names of its metrics get lost
-    between executor and driver), so the executor's heartbeats are kept here, too.
+    local master this store shows that a task runs, but not its metrics (3.5.7: their names get lost
+    between executor and driver). So the executor's heartbeats are evaluated, too.
     """
 
     def __init__(self, spark):
@@ -60,8 +60,8 @@ class Tasks:
     def went_on(self) -> set[str]:
         """Pools in which a task ended, read or wrote since the last call, or waits for a core.
 
-        A running task that reads and writes nothing does not count: it may compute for ever, or be
-        frozen.
+        A running task that reads and writes nothing does not count: it may be in an endless loop,
+        or frozen.
         """
         return self._active() | self._ended_stages()
 
@@ -104,7 +104,7 @@ class Tasks:
         return amount
 
     def _ended_stages(self) -> set[str]:
-        """Pools of stages that ended since the last call, however briefly they ran."""
+        """Pools of stages that ended since the last call, even those that also began since then."""
         view = self._store.store().view(self._stage).index("completionTime")
         ended = [wrapper.info() for wrapper in view.first(self._ended + 1).iterator()]
         times = (stage.completionTime().get().getTime() for stage in ended)

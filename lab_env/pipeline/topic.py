@@ -6,8 +6,9 @@ same name but other messages at these offsets, so each checkpoint also keeps the
 When partitions are added to a topic, most keys move to another partition, and Kafka keeps events in
 sequence only within one. If a batch takes only part of a backlog, it may read an erase before the
 event that creates the order. Hudi keeps no trace of a delete that finds no row, so the erased order
-would return. After such a change, each batch therefore takes everything available until all
-messages sent around the change are in the tables: within a batch, an order's newest event wins.
+would return. After such a change, each batch therefore takes everything available, because within a
+batch an order's newest event wins. This ends once all messages sent around the change are in the
+tables: then the partitions are *settled*.
 """
 
 import contextlib
@@ -39,12 +40,12 @@ class StartAgain(Exception):
 
 @dataclass(frozen=True)
 class Note:
-    """A checkpoint's note about its topic.
+    """Facts about its topic that a checkpoint keeps, in a file of its own.
 
     Args:
         id: the topic's id; empty if its broker provides none.
-        settled: number of partitions that are in step; if the topic has no more than these, a batch
-        may take only part of a backlog.
+        settled: number of settled partitions; if the topic has no more, a batch may take only part
+        of a backlog.
         seen: number of partitions at the last check.
         since: time when this number was first seen, in seconds since 1970.
     """
@@ -114,8 +115,8 @@ class TopicWatch(threading.Thread):
 
     Attributes:
         options: current options of Spark's source for the queries.
-        says: why batches are not limited now; empty if they are, or if there is no limit.
-        error: why the queries must end; None while they may continue.
+        says: reason why batches are not limited now; empty if they are, or if there is no limit.
+        error: reason why the queries must end; None while they may continue.
 
     Raises:
         Refused: the topic is missing, or a checkpoint has read another one.
@@ -147,7 +148,7 @@ class TopicWatch(threading.Thread):
         self.says = "" if in_step or not limit else _all_at_once(topic.name, limit)
 
     def run(self) -> None:
-        """Check the topic every few seconds; keep the failure that must end the queries."""
+        """Check the topic every few seconds; `error` gets the failure that must end the queries."""
         while not self._stopped.is_set():
             try:
                 self._look()
@@ -193,7 +194,7 @@ class TopicWatch(threading.Thread):
                 )
 
     def _settle(self) -> bool:
-        """Write to the notes that all partitions are in step; return False if they are not yet."""
+        """Note all partitions as settled if they are; return False if they are not yet."""
         if self._ends is None or not all(map(self._reached, self._notes)):
             return False
         settled = len(self._ends)
@@ -206,7 +207,7 @@ class TopicWatch(threading.Thread):
         return all(committed.get(number, 0) >= end for number, end in (self._ends or {}).items())
 
     def _noted(self, path: str) -> Note:
-        """Read a checkpoint's note; a checkpoint without batches or note adopts the topic."""
+        """Read a checkpoint's note; without a note or batches, make one for the current topic."""
         file = f"{path}/{NOTE}"
         known = None
         if hadoop.exists(self._spark, file):
@@ -226,7 +227,7 @@ class TopicWatch(threading.Thread):
         """True if the first limited batch reads everything sent before the newest partition began.
 
         Otherwise that partition may have been added when the others already had a backlog. A
-        partition that has lost messages to retention is old: older than its oldest segment.
+        partition that has lost messages to retention cannot be the newest one.
         """
         firsts = self._topic.first_since(self._seen, 0)
         ends = self._topic.ends(self._seen)

@@ -138,22 +138,21 @@ class ProgressLog:
         self._patience = START_SECONDS
 
     def running(self, sinks: tuple[str, ...], patience: float, **facts) -> None:
-        """Note that the queries run; each must now keep making progress.
+        """Record that the queries run; from now on, `hung` expects progress of each.
 
         Args:
-            patience: maximum seconds between two signs of progress. Until its first one a query has
-            at least START_SECONDS, because a first batch loads all classes.
+            patience: maximum seconds between two signs of progress; at least START_SECONDS until
+            the first one, because a first batch loads all classes.
         """
         self._heard = dict.fromkeys(sinks, self._clock())
         self._patience = patience
         self.state("running", **facts)
 
     def hung(self) -> tuple[str, float] | None:
-        """Query that has been silent too long, and for how many seconds; None without one.
+        """Query without progress for too long, and the seconds since its last; None without one.
 
-        If there are several, it is the one that has been silent longest.
-
-        Each query is watched separately: a Hudi sink can hang while the others continue.
+        If there are several, return the one that has been silent longest. Each query is watched
+        separately, because a Hudi sink can hang while the others continue.
         """
         now = self._clock()
         silent = {name: now - at for name, at in self._heard.copy().items()}  # the watchdog asks
@@ -164,13 +163,13 @@ class ProgressLog:
         return self._patience if name in self._moved else max(self._patience, START_SECONDS)
 
     def went_on(self, sink: str) -> None:
-        """Note that a query made progress: a task ended, read or wrote, or the query reported."""
+        """Record that a query made progress: a task ended, read or wrote, or the query reported."""
         if sink in self._heard:
             self._heard[sink] = self._clock()
             self._moved.add(sink)
 
     def ended(self, sink: str) -> None:
-        """Note that a query has ended, for example after the last message, and stop watching it."""
+        """Stop watching a query that has ended, for example after the last message."""
         self._heard.pop(sink, None)
 
     def note(self, progress: dict) -> None:
@@ -217,11 +216,11 @@ class ProgressLog:
         self._warned |= names
 
     def found_open(self, sink: str, batch: Batch, topic: str) -> None:
-        """Note a batch that an earlier run began and did not finish: this run begins with it."""
+        """Record a batch that an earlier run did not finish, and with which this run begins."""
         self._left_open[sink] = still_open(batch, sink, topic)
 
     def end(self, state: str, error: str, sink: str = "", **facts) -> str:
-        """Record why the writer ends, with the offsets of a batch that two runs have left open.
+        """Record why the writer ends, with the offsets of any batch that two runs failed to finish.
 
         Args:
             state: one of `ENDED`.
@@ -252,7 +251,7 @@ class ProgressLog:
 
 
 def _short(progress: dict) -> dict:
-    """Extract the parts of a progress report that the lab uses; offsets by topic partition."""
+    """Extract the parts of a progress report that the lab uses, with offsets by topic partition."""
     source = progress["sources"][0]
     end = source["endOffset"]
     observed = progress.get("observedMetrics") or {}
@@ -284,7 +283,7 @@ def noted_batches(progress: Path) -> list[dict]:
 
 
 def _log_order(progress: Path) -> changes.LogOrder:
-    """Position in a database's log where the last run of a writer stopped."""
+    """Restore the check of the database's log positions from the batches of earlier runs."""
     order = changes.LogOrder()
     for batch in noted_batches(progress):
         if batch["sink"] == "changes":
@@ -293,7 +292,7 @@ def _log_order(progress: Path) -> changes.LogOrder:
 
 
 def _of_topic(offsets: dict) -> dict:
-    """Offsets of the only topic; for landed files Spark has a single number for all files."""
+    """Offsets by partition of the only topic; for landed files, Spark's single number unchanged."""
     only = next(iter(offsets.values()))
     return only if isinstance(only, dict) else offsets
 
@@ -423,7 +422,7 @@ def _failed(job: Job, progress_log: ProgressLog, query) -> int:
 
 
 def _note_progress(progress_log: ProgressLog, queries: list) -> None:
-    """Record every report since the last poll; Spark keeps few (`session.KEPT_REPORTS`)."""
+    """Record every report since the last call; Spark keeps only `session.KEPT_REPORTS` of them."""
     for query in queries:
         for progress in query.recentProgress:
             progress_log.note(progress)
@@ -436,7 +435,7 @@ def _watch(job: Job, progress_log: ProgressLog) -> None:
 
     An idle query still reports every ten seconds, and a long batch has many tasks, or one that
     reads or writes. The watchdog runs in its own thread and never calls the JVM, because the JVM
-    itself may hang; then the main thread, which does call it, notes no progress.
+    itself may hang; then the main thread, which does call it, records no progress.
     """
 
     def watch() -> None:
@@ -455,7 +454,7 @@ def _watch(job: Job, progress_log: ProgressLog) -> None:
 
 
 def _no_progress(job: Job, sink: str, seconds: float) -> str:
-    """Reason why the watchdog ends the writer, with the settings that decide this."""
+    """Reason why the watchdog ends the writer, with the values of the settings to change."""
     quiet = f"no progress of {sink} for {seconds:.0f} s"
     if sink not in job.sinks:
         return quiet
@@ -467,7 +466,7 @@ def _no_progress(job: Job, sink: str, seconds: float) -> str:
 
 
 def _dump_threads(job: Job, target: Path) -> None:
-    """Write the JVM's thread dump; a suspended JVM gives none."""
+    """Write the JVM's thread dump; a frozen JVM does not make one."""
     jstack = Path(job.java_home) / "bin" / "jstack"
     for child in psutil.Process().children(recursive=True):
         with contextlib.suppress(OSError, subprocess.TimeoutExpired, psutil.NoSuchProcess):

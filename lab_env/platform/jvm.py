@@ -1,4 +1,4 @@
-"""Java virtual machines: options that belong together, memory use, and exhausted resources.
+"""Java virtual machines: common options, memory use, and detection of exhausted resources.
 
 It imports nothing from the lab, because everything that starts a JVM imports it.
 """
@@ -29,7 +29,7 @@ class Exhaustion:
     """A resource that a JVM ran out of.
 
     Args:
-        cause: a clause that names it.
+        cause: clause for an error message, for example `the JVM is out of memory`.
         next_step: the change to make.
     """
 
@@ -84,7 +84,7 @@ def exhaustion_in(log: Path) -> Exhaustion | None:
 
 
 def explained(error: object, log: Path) -> str:
-    """Text of an error, preceded by the exhausted resource if the error or its log names one."""
+    """Text of an error, after the exhausted resource if the error or the log names one."""
     found = _exhaustion(str(error)) or exhaustion_in(log)
     return f"{found.cause}: {found.next_step} Reported as: {error}" if found else str(error)
 

@@ -1,4 +1,4 @@
-"""The part of set-up that needs `.venv`: Java, the jars, and what each service runs on."""
+"""The part of set-up that needs `.venv`: Java, the jars, and the programs of each service."""
 
 import time
 

@@ -155,7 +155,7 @@ def delete_prefix(endpoints: Endpoints, prefix: str, markers_only: bool = False)
 
     Args:
         prefix: must end with `/`, so that a sibling with a longer name is spared.
-        markers_only: delete only folder markers.
+        markers_only: delete only the empty objects that mark folders.
 
     Returns:
         Number of objects deleted, folder markers included.

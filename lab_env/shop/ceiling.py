@@ -1,8 +1,9 @@
 """Compare one process of the load generator with a plain loop that does the same work.
 
 Both make the same events, write the same ledger and wait for the same acknowledgements; the only
-difference is Locust. The result is in events per processor second: at full speed each keeps a core
-busy, so this is its ceiling on one core. Other load on the machine hardly changes it.
+difference is Locust. The result is in events per processor second. At full speed each of the two
+keeps a core busy, so this is also its maximum rate on one core. Other load on the machine hardly
+changes it.
 """
 
 import secrets

@@ -17,7 +17,7 @@ def load(
     web: bool,
     environment: dict[str, str],
 ) -> None:
-    """Put live load on a topic and show its numbers.
+    """Send live load to a topic and show live numbers.
 
     Args:
         rate: events per second; None for no limit.
@@ -77,7 +77,7 @@ def ledger(endpoints: Endpoints, topic: str) -> None:
     """Settle a topic's ledger and show it.
 
     Raises:
-        LabError: nothing was sent to the topic, or it cannot be read, or it and the ledger differ.
+        LabError: nothing was sent to the topic, it cannot be read, or it differs from the ledger.
     """
     directory = ledger_directory(topic)
     if not directory.exists():

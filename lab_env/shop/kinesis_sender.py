@@ -100,7 +100,7 @@ class KinesisSender(LedgerSender):
             self._again(refused, why)
 
     def _again(self, batch: list[tuple[Send, float]], why: str) -> None:
-        """Put refused records back at the front; those that have waited too long fail."""
+        """Put refused records back at the front of the queue; those that waited too long fail."""
         last_call = time.perf_counter() - self._timeout_s
         self._give_up([pair for pair in batch if pair[1] <= last_call], why, certain=True)
         self._queue.extendleft(reversed([pair for pair in batch if pair[1] > last_call]))

@@ -1,4 +1,4 @@
-"""Show a changing object: in place in a notebook or a terminal, as lines anywhere else."""
+"""Show a changing object: updated in place in a notebook or terminal, else as new lines."""
 
 import sys
 import time
@@ -13,7 +13,7 @@ class Display(Protocol):
 
 
 def live_display():
-    """Make the display for this process's output, as a context manager."""
+    """Return the display that suits this process's output, as a context manager."""
     if _in_notebook():
         return _Notebook()
     return _Terminal() if sys.stdout.isatty() else _Lines()

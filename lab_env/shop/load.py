@@ -34,8 +34,8 @@ COLUMNS = ("seconds", "users", "rate", "acked", "failures", "p50_ms", "p95_ms")
 class Load:
     """Live load: a context manager, or `run()` to start it and wait for its end.
 
-    As a context manager it runs while the body runs; then it waits for the end of the load
-    (`seconds`), or else stops it.
+    As a context manager it runs while the body runs. After the body it waits until `seconds` are
+    over, or without `seconds` stops the load.
 
     Args:
         bootstrap: address of the broker: Kafka's `host:port`, or Kinesis's URL.

@@ -35,7 +35,7 @@ class Plan:
         topic: it must exist.
         ledger_dir: the topic's ledger folder.
         run: part of every id; must be new for each run on a topic.
-        rate: total events per second, with the planned users; None for no limit.
+        rate: total events per second of all `users`; None for no limit.
         users: total number of users.
         seconds: duration; None to run until stopped.
         processes: number of sending processes.
@@ -182,7 +182,7 @@ def finish(environment) -> None:
 
 @events.quitting.add_listener
 def complete(environment, **_) -> None:
-    """Stop before Locust decides on its exit status, so that the last failures count."""
+    """Stop the run before Locust sets its exit status, so that the last failures count."""
     if _leads(environment):
         environment.runner.stop()
         environment.runner.quit()

@@ -282,7 +282,7 @@ class OrderModel:
         return None
 
     def _malformed(self, now: int) -> Send:
-        """Malformed event for an open order, so that the tables show it if validation passes it."""
+        """Make a malformed event of an open order; if accepted, it would show in the tables."""
         if not self._open:
             return self._create(now)
         order = self._open[self._recent()]

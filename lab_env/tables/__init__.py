@@ -1,1 +1,1 @@
-"""Hudi tables seen from outside: read without Spark, drawn, and measured while queries run."""
+"""Reads Hudi tables without Spark, draws them, and measures what queries on them cost."""

@@ -1,4 +1,4 @@
-"""Programs that measure the pipeline, test it under faults, or export it.
+"""Programs behind `lab` commands that measure the pipeline, test it under faults, or export it.
 
-Only the `lab` command imports them.
+No other part of the project imports them.
 """

@@ -1,6 +1,6 @@
-"""`lab status --watch`: refreshes services and pipelines until Ctrl-C.
+"""`lab status --watch`: shows services and pipelines, refreshed until Ctrl-C.
 
-On a terminal the display changes in place. A file or a pipe gets a few plain lines per refresh.
+A terminal display is updated in place. A file or a pipe gets a few plain lines per refresh.
 """
 
 import os
@@ -35,13 +35,13 @@ COLUMNS = (
 
 
 class PipelineRow(dict):
-    """One pipeline's numbers by metric; `down` lists the parts that cannot be read."""
+    """One pipeline's values by metric; `down` lists the parts that cannot be read."""
 
     down: tuple[str, ...] = ()
 
 
 def pipeline_rows(samples: Iterable[Sample]) -> dict[tuple[str, str], PipelineRow]:
-    """Return one row per pipeline, by namespace and name; lag is the sum over topic partitions."""
+    """Return one row per pipeline, by namespace and name; lag is summed over topic partitions."""
     rows: dict[tuple[str, str], PipelineRow] = {}
     for sample in samples:
         if "pipeline" not in sample.labels:
@@ -63,7 +63,7 @@ def watch(console: Console, seconds: float, status_table: StatusTable) -> None:
     """Show services and pipelines until Ctrl-C, then return.
 
     Args:
-        console: gets plain lines if it is not a terminal.
+        console: where to show them; plain lines are printed if it is not a terminal.
     """
     look = Look()
     try:
@@ -91,7 +91,7 @@ def _in_place(console: Console, seconds: float, status_table: StatusTable, look:
 
 
 class Look:
-    """Reads services and pipelines repeatedly, keeping its connections."""
+    """Reads the state of services and pipelines repeatedly over the same connections."""
 
     def __init__(self) -> None:
         self._endpoints: Endpoints | None = None
@@ -138,7 +138,7 @@ def plain_lines(rows: list[ServiceStatus], samples: list[Sample] | None) -> list
     """Return one line per service and per pipeline, each with the time.
 
     Args:
-        samples: of the pipelines; None if they cannot be measured.
+        samples: samples of the pipelines; None if they cannot be measured.
     """
     at = f"{datetime.now():%H:%M:%S}"
     lines = [f"{at} service {row.name}: {row.state}" for row in rows]

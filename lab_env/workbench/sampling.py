@@ -1,4 +1,4 @@
-"""Samplers that run during a measurement: memory, and each sink's files, over time."""
+"""Samples memory, and each sink's files, at fixed intervals during a measurement."""
 
 import threading
 import time
@@ -15,11 +15,12 @@ from lab_env.tables.hudi.timeline import parse_timeline_key, to_seconds
 
 
 class Sampler:
-    """Calls a function at a fixed interval in its own thread; a context manager.
+    """A context manager that calls a function at a fixed interval in its own thread.
 
     Args:
-        seconds: the interval.
-        sample: an exception is stored in `error` and ends the sampling.
+        seconds: interval between two calls.
+        sample: function to call; if it raises, the exception is stored in `error` and sampling
+            ends.
     """
 
     def __init__(self, seconds: float, sample: Callable[[], None]):
@@ -53,7 +54,7 @@ class MemorySamples:
     """Memory of groups of processes over time: PSS on Linux (see `memory_of`).
 
     Args:
-        groups: by name, a function that lists the group's current processes.
+        groups: functions that list a group's current processes, by the group's name.
     """
 
     groups: dict[str, Callable[[], Iterable[psutil.Process]]]
@@ -109,11 +110,12 @@ class StoreSamples:
 
 
 def commit_of(entry: store.StoredObject) -> tuple[str, float] | None:
-    """Return the commit whose completion an object marks, and when readers could see it.
+    """Return the commit that an object completes, and the time from which readers see it.
 
     Returns:
-        The requested instant of a completed write on a Hudi timeline, or the batch number of a file
-        sink's log entry, with the completion time (s since 1970); None for other objects.
+        For the timeline file of a completed Hudi write, its requested time; for a log entry of a
+        file sink, its batch number; both with the completion time (s since 1970). None for any
+        other object.
     """
     folder, _, name = entry.key.rpartition("/")
     if folder.endswith("/_spark_metadata"):

@@ -20,9 +20,9 @@ class ReverseProxy:
     """Forwards requests for `https://PORT.workspace.test` to that port of this machine.
 
     Args:
-        port: its own, part of every address.
-        rewritten: the headers among `Host` and `Origin` in which a server sees `localhost` instead
-            of the name in the browser.
+        port: the proxy's own port, part of every address.
+        rewritten: the headers (`Host`, `Origin`) in which the proxy replaces the name in the
+            browser by `localhost`.
     """
 
     def __init__(self, port: int, rewritten: Sequence[str] = ("Host",)):

@@ -1,4 +1,4 @@
-"""The lab in a cloud workspace: its pages have other host names, and its links lead there.
+"""The lab in a cloud workspace: its pages have other host names, and its links use these.
 
 Needs Chromium on PATH. The workspace is a proxy on this machine, not a real one.
 """
@@ -82,7 +82,7 @@ def page(browser, notebook):
 def link(page, row: str):
     """Return the link in a row of the lab's table.
 
-    The row's name must match exactly: other rows have more words, as "Spark cluster".
+    The row's name must match exactly, because others contain it, such as "Spark cluster".
     """
     name = page.get_by_role("cell", name=row, exact=True)
     return page.locator(".jp-OutputArea-output tr").filter(has=name).get_by_role("link").first
@@ -121,7 +121,7 @@ def test_the_minio_console_lists_the_buckets(page, services):
 def test_the_minio_console_lists_objects_where_host_and_origin_agree(
     browser, services, tmp_path, rewritten
 ):
-    """Its websocket refuses an Origin that does not match its Host."""
+    """The console's websocket refuses an Origin that does not match its Host."""
     objects, key = store.client(services), "seen-in-the-console.json"
     objects.put_object(Bucket=services.bucket, Key=key, Body=b"{}")
     port = SERVICES["minio"].port("console")
@@ -152,7 +152,7 @@ def test_locust_shows_the_load(page):
 
 
 def test_jupyterlab_answers_its_own_name_and_no_other(notebook, proxy):
-    """With a proxy that keeps the host, a page that claims another host is refused."""
+    """With a proxy that keeps the Host header, a request with another Host is refused."""
     port = re.match(r"https://(\d+)", notebook)[1]
 
     def status(host: str) -> int:

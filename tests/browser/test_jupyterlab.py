@@ -127,7 +127,7 @@ def shown(page) -> str:
 def at_rest(page) -> bool:
     """Return True if the kernel is idle and no cell waits.
 
-    Between two cells the kernel is idle for a moment, too.
+    An idle kernel is not enough, because it is also idle for a moment between two cells.
     """
     waiting = page.locator(".jp-InputPrompt", has_text="[*]")
     return page.get_by_text("| Idle").count() > 0 and waiting.count() == 0

@@ -1,4 +1,4 @@
-"""A reader's browser on the site, opened from its files: search, links, a phone, both themes.
+"""The site in a browser, opened from files: search, links, a phone's width, both themes.
 
 Accessibility is checked by axe-core, on pages of the course that contain drawings of the lab.
 """

@@ -87,7 +87,7 @@ class Driver:
     """The driver's REST interface.
 
     Args:
-        url: of its web page.
+        url: URL of its web page.
     """
 
     def __init__(self, url: str):

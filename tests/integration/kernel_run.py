@@ -91,7 +91,7 @@ def program_pids() -> dict[str, int]:
 def kill(client: NotebookClient) -> None:
     """Kill the kernel's process group immediately, as JupyterLab does when a kernel hangs.
 
-    Not its process tree: the supervisor is in it, because `Lab.start` may have started it.
+    The process tree is not killed, because the supervisor may be in it: `Lab.start` starts it.
     """
     kernel = psutil.Process(client.km.provisioner.pid)
     os.killpg(kernel.pid, signal.SIGKILL)

@@ -22,7 +22,7 @@ def report(**facts) -> None:
 
 
 def main() -> None:
-    """Write a table, its name and a topic; resume the lesson; start it again."""
+    """Write a table, register its name and fill a topic; resume the lesson; start it again."""
     lab = Lab.start(LESSON, "metastore")
     spark = lab.spark
     topic, path = lab.topic("orders"), lab.path("orders")

@@ -1,4 +1,4 @@
-"""The benchmark on the running services: right answers, exact counts, nothing left behind."""
+"""The benchmark on the running services: right query results, exact counts, no leftovers."""
 
 from dataclasses import replace
 

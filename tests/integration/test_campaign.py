@@ -1,4 +1,4 @@
-"""The small fault campaign, run as a user runs it: every fault is survived, loud or guarded.
+"""The small fault campaign, run as a user runs it: every fault has an expected outcome.
 
 It also tests the pipeline's guards on a real table, and the judge itself: a planted loss must make
 the command exit with status 1.

@@ -86,7 +86,7 @@ class Shop:
             return cursor.fetchall() if cursor.description else []
 
     def put_connector(self) -> None:
-        """Create the connector; its configuration names the password without containing it."""
+        """Create the connector; its configuration refers to the password without containing it."""
         database = conninfo_to_dict(self.lab.postgres())
         configuration = {
             "connector.class": "io.debezium.connector.postgresql.PostgresConnector",

@@ -1,7 +1,7 @@
-"""The writer of the cloud, run by spark-submit on the lab's own Kafka or Kinesis, and MinIO.
+"""The cloud writer, run by spark-submit on the lab's own Kafka or Kinesis, and MinIO.
 
-EMR itself and Kafka's IAM are not available here. The rest is the same: a given Spark, the options
-of `lab cloud job`, and a line of JSON per report.
+EMR itself and Kafka's IAM sign-in are not available here. The rest is as in the cloud: an installed
+Spark, the options of `lab cloud job`, and a line of JSON per report.
 """
 
 import json

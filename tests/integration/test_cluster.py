@@ -1,4 +1,4 @@
-"""The Spark cluster: local access only, no secrets exposed, a stopped worker returns.
+"""The Spark cluster: it is reachable only locally, shows no secrets, and can restart a worker.
 
 Sessions on the cluster are tested in lesson 21, and on an external one in `test_own_cluster.py`.
 """

@@ -1,4 +1,4 @@
-"""However a test process ends, nothing that its tests have started keeps running."""
+"""Nothing that tests have started keeps running, however the test process ends."""
 
 import os
 import signal

@@ -108,7 +108,7 @@ def write(lab, name: str, first: int, last: int, day: str, sync: bool = True) ->
 
 @contextmanager
 def soon():
-    """Check that the body fails within a time limit."""
+    """Check that the body, which expects an error, ends within a time limit."""
     started = time.monotonic()
     yield
     assert time.monotonic() - started < allowed(TIMEOUT_S)

@@ -36,7 +36,7 @@ class Run:
         written: the data that the lesson's session read after its writes.
         resumed: the same after `Lab.resume`, when another lesson had been started.
         restarted: the same after a second `Lab.start`.
-        in_store: whether the servers themselves hold the table, its name and the topic.
+        in_store: True if the servers themselves have the table, its name and the topic.
         processes: number of programs that run for the lesson's own LAB_HOME.
         neighbour: number of objects, messages and files of the other lesson at the end.
     """

@@ -58,7 +58,7 @@ def settle(place):
 
 
 def settle_all(place) -> int:
-    """Settle until no send is pending; return how many unknown sends the topic decided."""
+    """Settle until no send is pending; return the number of sends whose outcome was unknown."""
     decided = []
 
     def all_of_them() -> bool:
@@ -75,7 +75,7 @@ def messages_in(place):
 
 
 def wait_for_acks(load, more):
-    """Wait until the broker has acknowledged `more` more sends."""
+    """Wait until the broker has acknowledged `more` further sends."""
     enough = load.acked + more
     wait_until(lambda: load.acked >= enough)
 

@@ -142,7 +142,7 @@ def reset(clone: Clone, *options: str, answer: str | None) -> tuple[int, str]:
     """Run `lab reset 01` on this run's lab; return exit status and output.
 
     Args:
-        answer: text typed at the terminal; None without a terminal.
+        answer: text typed at the terminal; None to run without a terminal.
     """
     keyboard, terminal = pty.openpty()
     if answer:

@@ -1,7 +1,7 @@
 """Prometheus and the exporter: a stalled pipeline is noticed, even if other parts have failed.
 
-The pipeline's checkpoint and table are made-up files in the real store, its messages are in the
-real broker: so a test knows every number, and needs no Spark. All tests use the same lab, and
+The pipeline's checkpoint and table are made-up files in the real store, and its messages are in the
+real broker. So the tests know every number, and need no Spark. All tests use the same lab, and
 depend on their order.
 """
 
@@ -89,7 +89,8 @@ class Pipeline:
         """Return the exporter's current metrics.
 
         Returns:
-            Values by name, which has no prefix and ends with the label that varies.
+            Values by name: the metric without `pipeline_`, then the values of its labels, for
+            example `lag_messages0`.
         """
         table = self.lab.pipeline_metrics()
         own = table[table.get("namespace", "") == self.lab.namespace]

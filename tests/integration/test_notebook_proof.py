@@ -1,4 +1,4 @@
-"""Pytest's verdict on a notebook that it ran, which covers exercises, proofs, JVM and time, too."""
+"""Pytest's verdict on a notebook: it also covers exercises, proofs, the JVM and the time."""
 
 import os
 import re

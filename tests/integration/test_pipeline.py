@@ -141,7 +141,7 @@ def test_a_pipeline_outlives_its_jvm_and_its_store_and_goes_with_a_reset(service
 
 
 def assert_minutes_equal_a_batch(lab: Lab, spark) -> None:
-    """Check that the aggregation's state and its table have survived the kill consistently."""
+    """Check that the table of revenue per minute equals the result of a batch query."""
     events = spark.read.schema(EVENT_DDL).json(lab.path(FOLDERS["json"]))
     twin = minutes_in_a_batch(events)
     table = spark.read.format("hudi").load(lab.path(FOLDERS["minutes"])).select(twin.columns)
@@ -214,8 +214,8 @@ def overlapping(batches: pd.DataFrame, writes: list[tuple[float, float]]) -> int
 def upsert_again_and_again(rows: DataFrame, table: str, shared: dict[str, str]) -> None:
     """Upsert as a backfill does: a failed write raises an error and is repeated.
 
-    Against a stream that never pauses it may lose more often than Hudi itself retries. It may also
-    fail because it looks for the heartbeat of a write that is just ending (Hudi 1.1.1).
+    Against a stream that never pauses it may lose the conflict more often than Hudi retries. It may
+    also fail because it looks for the heartbeat of a write that is just ending (Hudi 1.1.1).
     """
     for attempt in range(10):
         try:

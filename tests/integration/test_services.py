@@ -319,7 +319,7 @@ def dummy(tmp_path, monkeypatch) -> Dummy:
 def test_a_server_that_lives_a_moment_and_dies_again_is_given_up_and_starts_elsewhere(
     dummy, monkeypatch
 ):
-    """Like a port that is taken between its choice and its start: `up` chooses another one."""
+    """The same happens if its port is taken before it starts; `up` then chooses another port."""
     dying = Program(name="dummy", argv=["/bin/sh", "-c", "sleep 1.5; exit 1"])
     with monkeypatch.context() as patch:
         patch.setattr(dummy, "program", lambda ports: dying)

@@ -229,7 +229,7 @@ def test_a_second_clone_shares_the_cache_and_makes_a_venv_anew_whose_python_is_g
 
 @pytest.fixture
 def offline():
-    """Skip or fail a test where this machine cannot cut the network."""
+    """Skip or fail a test if this machine cannot cut the network."""
     if not can_cut:
         not_here("this machine allows no network namespace")
 

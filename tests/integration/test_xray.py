@@ -34,7 +34,7 @@ def lab(services):
 
 
 def write(lab: Lab, path: str, rows, table_type: str, **options: str | None) -> None:
-    """Write one batch to a table without a metadata table; `__` in an option's name is a dot."""
+    """Write one batch to a table without a metadata table; `__` in an option stands for a dot."""
     chosen = (
         KEYS
         | METADATA

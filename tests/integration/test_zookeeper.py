@@ -1,4 +1,4 @@
-"""ZooKeeper: locks go with their session, nodes survive a kill, a reset removes only its own."""
+"""ZooKeeper: locks end with their session, nodes survive a kill, a reset spares other lessons."""
 
 import pytest
 from own_lab import listening, wait_until

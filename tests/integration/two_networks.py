@@ -1,4 +1,4 @@
-"""Two networks on this machine that reach each other at one address each, and nothing else."""
+"""Two networks on this machine; each reaches only one address of the other."""
 
 import os
 import subprocess
@@ -22,7 +22,7 @@ class Network:
     """A network namespace, with mounts of its own.
 
     Args:
-        pid: of the process that holds it.
+        pid: process id of the program that keeps it open.
         address: its address for the other network.
     """
 

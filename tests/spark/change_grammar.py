@@ -64,7 +64,7 @@ class Change:
         self.key: bytes | None = b"{}"
 
     def image(self) -> Draft:
-        """Return the row image that counts."""
+        """Return the row image that the contract uses: `before` of a delete, else `after`."""
         return self.before if self.op == '"d"' else self.after
 
     def value(self, rng: Random) -> bytes:

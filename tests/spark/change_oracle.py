@@ -1,4 +1,4 @@
-"""The verdict on a row change by the contract in `lab_env/pipeline/envelopes.py`.
+"""Judges row changes by the contract in `lab_env/pipeline/envelopes.py`.
 
 Like `event_oracle` it is plain Python, written from the contract and not from the reader.
 """
@@ -39,7 +39,7 @@ class Changed(NamedTuple):
 
 
 class Wrong(Exception):
-    """Raised for a value that does not fit its column; its text is the reason."""
+    """Error for a value that does not fit its column; its text is the reason."""
 
 
 def judge(
@@ -166,7 +166,7 @@ def _why(form: str, value: object) -> str | None:
 
 
 def _value(form: str, value: object) -> object:
-    """A column's value; raises `Wrong`."""
+    """Value of a column; raises `Wrong` if it does not fit the column."""
     if value is None:
         return None
     if _is_placeholder(value):

@@ -1,8 +1,9 @@
-"""Messages for the pipeline's gate, generated from a seed: valid ones, and many mutations.
+"""Messages for the pipeline's parser, generated from a seed: valid ones, and many mutations.
 
 A draft keeps an event's members as JSON text, so that a mutation can spell them in any way. Most
 mutations change a draft; those of tokens and bytes change the message that was written from it.
-About a third of the messages stay valid. Some have several mutations: then the first reason counts.
+About a third of the messages stay valid. If a message has several mutations, the first reason in
+`REASONS` counts.
 """
 
 import re
@@ -168,7 +169,7 @@ def valid(rng: Random) -> Draft:
 
 
 def in_form(moment: datetime) -> str:
-    """Return a time in the contract's format; not by `%Y`, which does not pad years everywhere."""
+    """Return a time in the contract's format; `%Y` would not pad years on every platform."""
     return moment.replace(tzinfo=None).isoformat() + "Z"
 
 
@@ -309,7 +310,7 @@ def _nearly_duplicate(rng: Random, draft: Draft) -> None:
 
 
 def _remove(rng: Random, draft: Draft) -> None:
-    """Remove some members, but not the last."""
+    """Remove some members, but keep at least one."""
     for _ in range(min(rng.choice((1, 1, 1, 2, 20)), len(draft.members) - 1)):
         draft.members.pop(rng.randrange(len(draft.members)))
 
@@ -776,7 +777,7 @@ def _cut(rng: Random, value: bytes) -> bytes:
 
 
 def _cut_within(rng: Random, value: bytes) -> bytes:
-    """Truncate the message within a character, an escape, a number or a word, or close it there."""
+    """Truncate the message within a character, escape, number or word; sometimes close it."""
     pieces = [b"\xc3\xa4", b"\xe2\x82\xac", "\U0001f600".encode(), b"\\u00e4", b"\\ud83d\\ude00"]
     pieces += [b"\\ude00", b"\\ud83d\\u0041", b"\\ud83d\\ud83d", b"\\\\", *BROKEN_UTF8]
     piece = b'"O-' + rng.choice(pieces)

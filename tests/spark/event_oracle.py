@@ -1,7 +1,7 @@
-"""The verdict on a message by the contract in `lab_env/shop/events.py`, in plain Python.
+"""Judges messages by the contract in `lab_env/shop/events.py`, in plain Python.
 
-It is written from the contract and not from the pipeline's parser, so that two readings of it can
-be compared. Nothing here is fast; each step can be checked against one sentence of the contract.
+It is written from the contract and not from the pipeline's parser, so that the two can be compared.
+It is slow, but each step can be checked against one sentence of the contract.
 """
 
 import re
@@ -47,7 +47,7 @@ class Number(NamedTuple):
 
 
 class Refused(Exception):
-    """Raised where the text stops being valid JSON; its text is the reason."""
+    """Error at the place where the message stops being valid JSON; its text is the reason."""
 
 
 class Reader:

@@ -1,4 +1,4 @@
-"""The pipeline's gate follows the contract in `lab_env/shop/events.py` for any message.
+"""The pipeline's parser follows the contract in `lab_env/shop/events.py` for any message.
 
 An oracle in plain Python judges the same messages as the pipeline, in one Spark job; the verdict,
 every value of a row and the names of unknown fields must agree.
@@ -216,7 +216,7 @@ def test_the_pipeline_agrees_with_the_contract(sent, verdicts, answers, pytestco
 
 
 def _filled(before: str, filler: str, after: str) -> Callable[[int], bytes]:
-    """A good event's beginning and end around as many fillers as fit into a size."""
+    """Function that makes a good event of a given size, with a member full of fillers."""
 
     def make(size: int) -> bytes:
         room = size - len(with_member("")) - len((before + after).encode())
@@ -226,7 +226,7 @@ def _filled(before: str, filler: str, after: str) -> Callable[[int], bytes]:
 
 
 def _instead(field: str, before: str, filler: str, after: str) -> Callable[[int], bytes]:
-    """The good event with another JSON text for one of its values."""
+    """Function that makes an event of a given size, with a field's value full of fillers."""
     values = json.loads(GOOD)
     old = f'"{field}":{json.dumps(values[field])}'
 

@@ -44,7 +44,7 @@ class Mistakes:
         rows.write.format("hudi").options(**chosen).mode("append").save(path or self.path)
 
     def orders(self, *numbers: int, schema: str = ROWS):
-        """Return orders of version 1 with these amounts."""
+        """Return orders of version 1, with these numbers in their ids and as amounts."""
         return self.spark.createDataFrame([(f"O-{n}", 1, float(n)) for n in numbers], schema)
 
     def ask_a_folder_that_is_no_table(self) -> None:

@@ -1,4 +1,4 @@
-"""Tasks that read, end or wait for a core are spared; a task that computes forever is stopped."""
+"""Tasks that read, end or wait for a core count as progress; an endless computation does not."""
 
 import threading
 import time
@@ -15,7 +15,7 @@ LONG = "x" * 20_000  # a step of them is more than Spark hands to Python in adva
 
 
 def start_job(spark: SparkSession, pool: str, rows: Path, gate: Path) -> threading.Thread:
-    """Read rows in one task; each step computes until the gate has a file of its number."""
+    """Read rows in one task; each `STEP` of them waits for the file of its number in `gate`."""
 
     def hold(text: str) -> int:
         number = int(text.partition(" ")[0])

@@ -29,7 +29,7 @@ _METADATA = {
 
 @dataclass(frozen=True)
 class Tree:
-    """The folders of sources and generated files below a root with the repository's layout."""
+    """Folders of the sources and the generated files; the root has the layout of the repository."""
 
     root: Path = REPOSITORY
 
@@ -98,7 +98,7 @@ def make(tree: Tree = Tree()) -> dict[Path, str]:
 
 
 def build(tree: Tree = Tree()) -> list[Path]:
-    """Write all generated files, remove orphans, and return the files that changed.
+    """Write all generated files, delete those without a source, and return the files that changed.
 
     Raises:
         LabError: a lesson violates the template; nothing is written.
@@ -117,7 +117,7 @@ def build(tree: Tree = Tree()) -> list[Path]:
 
 
 def drift(tree: Tree = Tree()) -> list[str]:
-    """Return a sentence for each file that is missing, stray or different from a fresh build.
+    """Return a sentence for each generated file that is missing, outdated or has no source.
 
     Raises:
         LabError: a lesson violates the template.
@@ -145,7 +145,7 @@ def notebook(lesson: Lesson, worked: bool) -> str:
 
     Args:
         lesson: a lesson or a demo; the cells of a demo also get their slide type.
-        worked: whether to make the worked notebook, with the instructor's cells.
+        worked: whether to make the worked notebook, which includes the instructor's cells.
     """
     slides = lesson.path.parent.name == DEMOS
     cells = [

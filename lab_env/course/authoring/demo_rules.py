@@ -1,7 +1,8 @@
 """The rules of a demo: five minutes, one question, one decisive cell and its proof.
 
-A demo's source is in `lab_env/lessons/demos/`. The clean notebook is for the projector; the worked
-one also has the speaker's notes. Both contain the metadata from which Jupyter makes slides.
+The sources of demos are in `lab_env/lessons/demos/`. The clean notebook is shown to the audience;
+the worked one also has the speaker's notes. Both contain the metadata from which Jupyter makes
+slides.
 """
 
 import re
@@ -17,7 +18,7 @@ HEADINGS = ["Prepare", "The question", "The decisive moment", "The twist", "In o
 
 
 def demo_sources(folder: Path) -> list[Path]:
-    """Return the sources of all demos below the folder of the lessons."""
+    """Return the paths of all demo sources below the lessons' folder."""
     return sorted((folder / FOLDER).glob("*.py"))
 
 
@@ -28,7 +29,7 @@ def problems_of_demo(demo: Lesson) -> list[Problem]:
 
 
 def slide_type(cell: Cell) -> str:
-    """Return the slide type of a demo's cell for Jupyter; slides skip proofs."""
+    """Return Jupyter's slide type for a demo's cell; proofs are left out of the slides."""
     if cell.instructor:
         return "notes"
     if cell.proof:

@@ -1,8 +1,8 @@
 """Enters every section of a lesson in a fresh kernel, and measures how long that takes.
 
-The cells above a section include those above the section before it, so one kernel reaches all
-sections in order. `lab goto` skips the proofs to save time, and so does this. In the last section
-the proofs run and must hold: this shows that the sections do not need the skipped proofs.
+One kernel can enter all sections in order, because each needs the cells of the one before.
+Like `lab goto`, it skips the proofs to save time. The last section is run with its proofs, which
+must hold: this shows that no section depends on a skipped proof.
 """
 
 import json
@@ -28,7 +28,7 @@ def enter_all(lesson: str) -> dict[str, float]:
         lesson: two digits.
 
     Returns:
-        Seconds from the start of the kernel until a section is ready, by section name.
+        Seconds from the kernel's start until each section is ready, by section name.
 
     Raises:
         LabError: no such lesson, a cell fails, or a proof of the last section does not hold.

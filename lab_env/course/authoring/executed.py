@@ -18,11 +18,11 @@ def shown(tree: Tree = COURSE) -> list[Path]:
 
 
 def keep(executed: nbformat.NotebookNode, path: Path, tree: Tree = COURSE) -> None:
-    """Save an executed notebook atomically, if the site shows this notebook.
+    """Save an executed notebook atomically if the site shows it.
 
     Raises:
-        LabError: a cell shows one of the lab's secrets, even if the site does not show the
-            notebook; nothing is saved.
+        LabError: a cell contains a secret of the lab; nothing is saved. This is checked even for
+            notebooks that the site does not show.
     """
     for number, cell in enumerate(executed.cells, 1):
         found = secrets_in(json.dumps(cell, ensure_ascii=False))
@@ -41,7 +41,7 @@ def keep(executed: nbformat.NotebookNode, path: Path, tree: Tree = COURSE) -> No
 
 
 def shortfall(tree: Tree = COURSE) -> dict[str, str]:
-    """Return the missing and outdated notebooks by path, with the reason in words."""
+    """Return a sentence for each missing or outdated notebook, by path."""
     found = {}
     for path in shown(tree):
         name = path.relative_to(tree.root)

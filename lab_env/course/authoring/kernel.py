@@ -17,11 +17,11 @@ CHECK = re.compile(r'lab\.check\(\s*"(\d\d\.\d+)"')  # in the source of a cell
 
 @contextmanager
 def observed_kernel(folder: Path) -> Generator[tuple[Any, list[dict]]]:
-    """Start a kernel with its own progress file, and shut it down at the end.
+    """Start a kernel with its own progress file; shut it down after the body.
 
     Yields:
-        A connected, blocking client, and a list. When the kernel has ended, the list contains the
-        reports of checks and proofs.
+        A connected, blocking client, and a list that receives the reports of checks and proofs when
+        the kernel has ended.
     """
     facts: list[dict] = []
     with tempfile.TemporaryDirectory(prefix="lab-kernel-") as own:

@@ -1,7 +1,7 @@
-"""Makes mutants of an answer: each differs from the reference in one place.
+"""Makes mutants of a reference answer: copies that each differ from it in one place.
 
-The mutation operators were chosen before the first run. Python is changed in its syntax tree, SQL
-in strings with sqlglot, and a `CALL`, which sqlglot does not parse, as text.
+The mutation operators were chosen before the first run. Python code is mutated in its syntax tree,
+and SQL in strings with sqlglot. A `CALL`, which sqlglot cannot parse, is mutated as text.
 """
 
 import ast
@@ -22,7 +22,7 @@ class Mutant:
 
     Args:
         operator: the kind of change, a key of `OPERATORS`.
-        change: description in one line; unique among the mutants of an answer.
+        change: description in one line; no two mutants of an answer have the same.
         code: the whole answer with the change.
     """
 
@@ -362,7 +362,7 @@ OPERATORS: dict[str, Callable[[ast.AST], Replacements]] = {
 
 
 def _sql_text(node: ast.AST) -> tuple[str, list[ast.expr]] | None:
-    """SQL in a string, with a placeholder for each value of an f-string, and these values."""
+    """Return the SQL in a string, with placeholders for an f-string's values, and those values."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         text, values = node.value, []
     elif isinstance(node, ast.JoinedStr):
@@ -380,7 +380,7 @@ def _sql_text(node: ast.AST) -> tuple[str, list[ast.expr]] | None:
 
 
 def _as_string(text: str, values: list[ast.expr]) -> ast.AST | None:
-    """Convert SQL back to a string literal, replacing the placeholders by the f-string's values."""
+    """Convert SQL back to a string literal, putting the f-string's values in the placeholders."""
     if not values:
         return ast.Constant(text)
     parts: list[ast.expr] = []
@@ -425,7 +425,7 @@ def _sql_mutants(text: str) -> Iterator[tuple[str, str]]:
 
 
 def _procedure_mutants(text: str) -> Iterator[tuple[str, str]]:
-    """Mutate a `CALL`: remove an argument, change its number by one, or take another value."""
+    """Mutate a `CALL`: remove an argument, change its number by one, or replace its value."""
     for found in ARGUMENT.finditer(text):
         without = text[: found.start()] + text[found.end() :]
         yield re.sub(r"\(\s*,", "(", without), f"without {found[1]} => {found[2]}"

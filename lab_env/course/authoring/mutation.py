@@ -1,7 +1,7 @@
 """Runs every mutant of an exercise's reference answer through its check, and records the results.
 
-A mutant that passes reveals a gap in the check, or it is equivalent to the answer. In the second
-case the lesson's source gives the reason in a cell with the option `equivalent`.
+A mutant that passes reveals a gap in the check, unless it behaves like the answer. In that case the
+lesson's source gives the reason in a cell with the option `equivalent`.
 """
 
 import ast
@@ -43,11 +43,11 @@ class Trial:
     """Result of trying an exercise's mutants.
 
     Args:
-        of: hash of the answer and of its lesson's checks.
+        of: hash of the answer and of its lesson's checks, from `fingerprint`.
         refused: number of mutants that the check rejected, or that failed in another way than
             `crashed`, for example because they ended Spark.
         crashed: number of mutants that failed on a wrong name, type, attribute or syntax.
-        survived: changes of the mutants that passed.
+        survived: descriptions of the mutants that passed.
     """
 
     of: str
@@ -64,7 +64,7 @@ class Trial:
 def fingerprint(exercise: registry.Exercise) -> str:
     """Return a hash of the reference answer and the code of the lesson's checks.
 
-    Imports and docstrings are left out, because changing them changes no verdict.
+    Imports and docstrings are left out, because they do not affect a verdict.
     """
     text = (COURSE.lesson(exercise.id[:2]) / "checks.py").read_text(encoding="utf-8")
     words = {
@@ -108,7 +108,7 @@ def keep(trials: dict[str, Trial]) -> None:
 
 
 def try_all(chosen: str, say: Callable[[str], None]) -> dict[str, Trial]:
-    """Run a lesson's worked notebook, and the mutants of each chosen exercise after its cell.
+    """Run a lesson's worked notebook; after each chosen exercise's cell, run its mutants.
 
     Args:
         chosen: a lesson, for example `05`, or an exercise, `05.1`.
@@ -145,9 +145,9 @@ def _run_to_the_last(
     counts: dict[str, int],
     say: Callable[[str], None],
 ) -> None:
-    """Run a notebook's cells up to the last chosen exercise, and each exercise's mutants.
+    """Run a notebook's cells up to the last chosen exercise, and the chosen exercises' mutants.
 
-    `begins` has the number of the first mutant to run, by exercise.
+    `begins` is the number of the first mutant to run, by exercise.
     """
     waiting = set(begins)
     for cell in notebook.cells:
@@ -181,11 +181,11 @@ def try_mutants(exercise_id: str, begin: int, namespace: dict[str, Any]) -> None
     Args:
         exercise_id: for example `04.1`.
         begin: number of the first mutant, from 0.
-        namespace: the notebook's variables; they stay as they are.
+        namespace: the notebook's variables; they are not changed.
 
     Raises:
-        LabError: the reference answer has not passed, or a mutant has ended Spark's JVM; this
-            mutant counts as refused.
+        LabError: the reference answer does not pass, or a mutant ended Spark's JVM; that mutant
+        counts as refused.
     """
     exercises: Exercises = namespace["lab"].exercises
     exercise = registry.exercise(exercise_id)
@@ -210,7 +210,7 @@ def try_mutants(exercise_id: str, begin: int, namespace: dict[str, Any]) -> None
 
 
 def _runs(spark: Any) -> bool:
-    """True if a session's JVM responds; Hudi's streaming sink ends it when a batch fails."""
+    """True if a session's JVM responds; Hudi's streaming sink exits the JVM when a batch fails."""
     try:
         return spark is None or bool(spark.sparkContext._jvm.System.currentTimeMillis())
     except (Py4JError, OSError):
@@ -243,7 +243,7 @@ def outcome_of(
 
 
 def _set_by(answer: str) -> set[str]:
-    """Names of variables that an answer sets; the notebook has them from the reference answer."""
+    """Return the variables that an answer assigns; mutants run without the reference's values."""
     targets = [
         target
         for line in ast.parse(answer).body
@@ -257,7 +257,7 @@ def _set_by(answer: str) -> set[str]:
 
 @contextmanager
 def _at_most(seconds: int) -> Generator[None]:
-    """Raise TimeoutError in the body after some seconds; works only in the main thread."""
+    """Raise TimeoutError in the body after `seconds`; works only in the main thread."""
 
     def end(*_: object) -> None:
         raise TimeoutError(f"It did not end within {seconds} s.")

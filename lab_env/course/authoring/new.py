@@ -1,4 +1,4 @@
-"""Creates a new lesson: a source and checks that pass every rule and run as they are."""
+"""Creates a new lesson: a template whose source and checks pass every rule and can be run."""
 
 import re
 from pathlib import Path

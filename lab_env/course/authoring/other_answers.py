@@ -1,8 +1,8 @@
 """Tries an exercise's other right answers and its wrong answers in a notebook's kernel, for CI.
 
-The pytest plugin runs this in the kernel. In a worked notebook, after each exercise, the right
-answers in another style must pass as well, and the wrong ones must get their message. In a
-learner's notebook, the cells below an exercise must also run after another right answer.
+The pytest plugin runs this in the kernel. In a worked notebook, after each exercise, the other
+right answers must pass and the wrong ones must get their messages. In a learner's notebook, the
+cells below an exercise must also work after another right answer.
 """
 
 from collections.abc import Iterator
@@ -15,11 +15,11 @@ from lab_env.course.outcomes import Card, report
 
 
 def try_answers(exercise_id: str, namespace: dict[str, Any]) -> None:
-    """Run every right and wrong answer in a copy of the notebook's variables, and report each.
+    """Run every right and wrong answer with a copy of the notebook's variables; report each result.
 
     Args:
         exercise_id: for example `04.1`.
-        namespace: the notebook's variables; they stay as they are.
+        namespace: the notebook's variables; they are not changed.
     """
     exercises: Exercises = namespace["lab"].exercises
     exercise = registry.exercise(exercise_id, exercises.folder)
@@ -35,7 +35,7 @@ def try_answers(exercise_id: str, namespace: dict[str, Any]) -> None:
 
 
 def go_on_with_right_answers() -> None:
-    """Make `use_reference` run the first other right answer after the reference."""
+    """Patch `use_reference` to run the exercise's first other right answer after the reference."""
     reference = Exercises.use_reference
 
     def both(self: Exercises, exercise_id: str, namespace: dict[str, Any]) -> Card:

@@ -1,4 +1,4 @@
-"""The rules of proof cells: only they contain assertions, and no other cell depends on a proof.
+"""The rules of proof cells: no other cell contains assertions or depends on a proof.
 
 This is why `lab goto` can enter a section without running the proofs above it.
 """
@@ -78,7 +78,7 @@ def _raises(statement: ast.stmt) -> bool:
 
 
 def parsed(cell: Cell) -> ast.Module:
-    """Parse a cell's code; empty for Markdown, and for a cell magic, whose body is a file."""
+    """Parse a cell's Python code; empty for Markdown, cell magics and invalid code."""
     python = cell.kind == "code" and not cell.text.startswith("%%")
     try:
         return ast.parse((cell.text if cell.proof else cell.versions.worked) if python else "")
@@ -87,7 +87,7 @@ def parsed(cell: Cell) -> ast.Module:
 
 
 def _bound(tree: ast.Module) -> set[str]:
-    """Names that a cell sets for later cells."""
+    """Names that a cell defines for later cells."""
     made = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
     made |= {n.asname or n.name for n in ast.walk(tree) if isinstance(n, ast.alias)}
     return (_names(tree, ast.Store) | made) - _inner(tree)

@@ -1,9 +1,9 @@
 """A pytest plugin that tests the exercises of every notebook that nbmake runs.
 
-In a learner's notebook, every exercise must report `not attempted`, and the cells must run with
-right answers in another style than the reference. In a worked notebook, every exercise and each
-declared right answer must pass, and each wrong one must get its own message. `pyproject.toml`
-enables the plugin, so `pytest --nbmake notebooks solutions` tests all of this.
+In a learner's notebook, every exercise must report `not attempted`, and the cells must also run
+with another right answer than the reference. In a worked notebook, every exercise and each declared
+right answer must pass, and each wrong answer must get its own message. `pyproject.toml` enables the
+plugin, so `pytest --nbmake notebooks solutions` tests all of this.
 """
 
 import json
@@ -34,13 +34,13 @@ from lab_env.platform.jvm import EXIT_SECONDS, MemoryUse, nearly_full
 
 @dataclass(frozen=True)
 class Budget:
-    """Limits for the processor seconds of a notebook's kernel and its Spark.
+    """Limits on the processor seconds that a notebook's kernel and its Spark may use.
 
-    Unlike elapsed time, processor time hardly depends on the machine's other load.
+    Unlike elapsed time, processor time hardly depends on what else the machine is doing.
 
     Args:
-        mean: for the average of a folder's lessons.
-        most: for each notebook.
+        mean: limit on the average of a folder's lessons.
+        most: limit on each notebook.
     """
 
     mean: float
@@ -103,12 +103,12 @@ class ExecutedNotebook:
 
 
 class NotProven(Exception):
-    """A notebook ran, but its exercises, proofs or processes did not behave as they must."""
+    """A notebook ran, but an exercise, proof or process did not behave as required."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item):
-    """Run a notebook under observation, then judge its exercises."""
+    """Run a notebook, record its checks and processes, then judge its exercises."""
     if not isinstance(item, NotebookItem):
         return (yield)
     worked, began = item.path.parent.name == "solutions", datetime.now(UTC)
@@ -144,12 +144,12 @@ def pytest_runtest_call(item: pytest.Item):
 
 
 def failed_proofs(facts: list[dict]) -> list[str]:
-    """Return the proofs that did not hold; in a learner's notebook these only show a card."""
+    """Return the proofs that failed; in a learner's notebook such a proof only shows a card."""
     return [f"{f['proof']} {f['text']}" for f in facts if f["outcome"] == "differs"]
 
 
 def shortcomings(entry: LessonEntry, worked: bool, facts: list[dict]) -> list[str]:
-    """Return the failures of a notebook's exercises, as one sentence each.
+    """Return one sentence for each exercise that failed its test.
 
     Args:
         worked: true for the worked notebook, false for the learner's.
@@ -170,7 +170,7 @@ def shortcomings(entry: LessonEntry, worked: bool, facts: list[dict]) -> list[st
 
 
 def _misjudged(exercise: Exercise, facts: list[dict]) -> Iterator[str]:
-    """Right answers that did not pass, and wrong ones that did not get their own message."""
+    """Yield right answers that did not pass, and wrong ones that did not get their own message."""
     for number in range(len(exercise.right)):
         for name, fact in _tried(exercise, "right", number, facts):
             if fact["outcome"] != "passed":
@@ -194,11 +194,11 @@ def _tried(
 
 
 def entry_seconds(lesson: str, executed: NotebookNode, began: datetime) -> dict[str, float]:
-    """Return seconds from the start of the kernel until each section is ready, without proofs.
+    """Return the seconds from the kernel's start until each section is ready, without proofs.
 
     Args:
         lesson: two digits.
-        executed: its learner's notebook, with the times of its cells.
+        executed: the lesson's learner notebook, with the execution times of its cells.
 
     Returns:
         Seconds by section name, for example `06b`.
@@ -224,8 +224,7 @@ def late_sections(seconds: dict[str, float], processes: int, margin: float = 1.0
 
     Args:
         seconds: elapsed seconds by section name.
-        processes: number of test processes. They share the machine, so the limits are multiplied
-            by this number.
+        processes: number of test processes that share the machine; the limits are multiplied by it.
     """
     return [
         f"Section {name} begins after {value:.0f} s; {most} s is the most."
@@ -240,7 +239,7 @@ def _most_seconds_to_enter(section: str) -> float:
 
 
 def over_budget(seconds: dict[str, float], margin: float = 1.0) -> list[str]:
-    """Return a sentence for each notebook and each folder's average over its limit.
+    """Return a sentence for each notebook, and each folder's average, that exceeds its limit.
 
     Args:
         seconds: processor seconds of each notebook that ran, by its path in the repository.
@@ -269,10 +268,10 @@ def _is_demo(name: str) -> bool:
 
 
 def means_of_lessons(seconds: dict[str, float]) -> dict[str, float]:
-    """Return the average of the lessons in each folder, without the demos, which are short.
+    """Return the lessons' average per folder; demos are left out, because they are short.
 
     Args:
-        seconds: by notebook path.
+        seconds: processor seconds by notebook path.
     """
     kinds = {
         folder: [
@@ -286,7 +285,7 @@ def means_of_lessons(seconds: dict[str, float]) -> dict[str, float]:
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
-    """Print the notebooks' times, and those over budget."""
+    """Print the notebooks' times, and which of them exceed their limits."""
     reports = _reports(terminalreporter)
     if not reports:
         return
@@ -320,7 +319,7 @@ def pytest_terminal_summary(terminalreporter) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail the run if a strict budget is exceeded by more than the margin."""
+    """Fail the run if the budget is strict and exceeded by more than the margin."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or not _budget_is_strict():  # a worker of pytest-xdist has no reporter
         return
@@ -359,17 +358,18 @@ def _processes_of(config: pytest.Config) -> int:
 
 
 def _budget_is_strict() -> bool:
-    """True if a notebook over its budget fails the run."""
+    """True if a notebook that exceeds its budget fails the run."""
     return os.environ.get("NOTEBOOK_BUDGET") == "strict"
 
 
 @contextmanager
 def _noted(runs: list["ExecutedNotebook"], worked: bool) -> Generator[None]:
-    """Collect what nbmake executes, and try an exercise's other answers right after its cell.
+    """Collect the notebooks that nbmake executes; try other answers right after an exercise's cell.
 
-    In a learner's notebook, the cells below an exercise run after its first other right answer.
+    In a learner's notebook, each exercise's first other right answer is run before the cells below.
 
-    nbmake does not return the executed notebook; it can only overwrite the source with it.
+    This patches nbmake's client, because nbmake does not return the executed notebook: it can only
+    overwrite the source with it.
     """
 
     class Noted(NotebookClient):
@@ -388,7 +388,7 @@ def _noted(runs: list["ExecutedNotebook"], worked: bool) -> Generator[None]:
             return {name: MemoryUse(*use) for name, use in json.loads(printed).items()}
 
         async def _run(self, code: str, seconds: int) -> str:
-            """Run code in the kernel in addition to the cells, and return what it prints."""
+            """Run code in the kernel outside the notebook's cells; return its printed output."""
             printed: list[str] = []
 
             def keep_output(message: dict) -> None:
@@ -407,9 +407,9 @@ def _noted(runs: list["ExecutedNotebook"], worked: bool) -> Generator[None]:
 
 
 class _Processes:
-    """The kernel that a notebook starts, and the processes of its session.
+    """The kernel that a notebook starts, and its descendants in the same process session.
 
-    Services are daemons in sessions of their own and are not counted.
+    The lab's services run in sessions of their own and are not counted.
     """
 
     def __init__(self):
@@ -431,7 +431,7 @@ class _Processes:
         return sum(self._seconds.values())
 
     def left_behind(self) -> list[str]:
-        """Kill what outlives its kernel by twice `EXIT_SECONDS`; return a sentence per process."""
+        """Kill processes still running after twice `EXIT_SECONDS`; return a sentence about each."""
         _, left = psutil.wait_procs(self._seconds, timeout=2 * EXIT_SECONDS)
         said = []
         for process in left:
@@ -443,7 +443,7 @@ class _Processes:
 
 @contextmanager
 def _processes() -> Generator[_Processes]:
-    """Watch the processes of the kernel that starts in the body."""
+    """Watch the processes of the kernel that the body starts."""
     noted = _Processes()
     ended = threading.Event()
 

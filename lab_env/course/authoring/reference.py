@@ -1,4 +1,4 @@
-"""Makes docs/commands.md from the commands' own help, and docs/settings.md from the settings.
+"""Generates docs/commands.md from the commands' help, and docs/settings.md from the settings.
 
 `lab author build` writes them, and `lab author check` compares them.
 """
@@ -48,7 +48,7 @@ def write(lab) -> list[Path]:
 
 
 def drift(lab) -> list[str]:
-    """Return the names of the pages that differ from what would be generated now."""
+    """Return the names of the pages that differ from newly generated ones."""
     return [path.name for path, text in pages(lab).items() if _differs(path, text)]
 
 
@@ -82,7 +82,7 @@ def _hidden(param) -> bool:
 
 
 def _parameter(param) -> str:
-    """List item of a parameter: how it is typed, its help and its default."""
+    """Describe a parameter as a Markdown list item: its syntax, help and default."""
     what = [param.help] if param.help else []
     shown = param.show_default if isinstance(param.show_default, str) else param.default
     if type(shown) in (str, int, float) and shown != "":
@@ -99,7 +99,7 @@ def _typed(param) -> str:
 
 
 def _sections() -> Iterator[str]:
-    """Yield a table for each section of the settings' source; its comment becomes the heading."""
+    """Yield a table for each section of the class `Settings`, headed by the section's comment."""
     title, rows = "", []
     for line in inspect.getsource(Settings).splitlines():
         comment = re.fullmatch(r"    # (.+)", line)

@@ -1,10 +1,10 @@
 """The learner's share of each lesson's code, counted in the syntax tree of its source.
 
-It counts uses of the systems that the course teaches: method calls in chains of Spark, Kafka,
-DuckDB or Trino, the creation of Kafka clients, SQL statements and Hudi options; for Locust, classes
-of users or load shapes, tasks, wait times and reports. A chain is recognised by its first name
-(`spark`, `F`, a variable with the result of such a chain) or by a method that only these systems
-have.
+It counts uses of the systems that the course teaches: chained method calls of Spark, Kafka,
+DuckDB or Trino, the creation of Kafka clients, SQL statements and Hudi options; for Locust, user
+and load-shape classes, tasks, wait times and reports. A chain is recognised by its first name
+(`spark`, `F`, or a variable that holds the result of such a chain) or by a method that only these
+systems have.
 """
 
 import ast
@@ -59,7 +59,7 @@ class LessonStats:
         number: two digits.
         lines: lines of code that use the systems.
         uses: calls, SQL statements and Hudi options in all visible code cells.
-        learner: number of these uses that the learner writes.
+        learner: number of uses that the learner writes.
         longest: lines of the longest visible code cell.
         asserts: assert statements in visible cells.
         seconds: processor seconds of the worked notebook's last run; None without one.
@@ -112,10 +112,10 @@ def lesson_stats(lesson: Lesson, tree: Tree = COURSE) -> LessonStats:
 
 
 class Systems:
-    """Finds the uses of the taught systems in code cells that run one after another.
+    """Finds uses of the taught systems in code cells, which are passed in the order they run.
 
     Args:
-        names: variables that are known to contain objects of these systems.
+        names: variables known to hold objects of these systems.
     """
 
     def __init__(self, names: Iterable[str] = ()):
@@ -148,7 +148,7 @@ class Systems:
 
 
 def _is_of_locust(node: ast.AST) -> bool:
-    """True if a node calls a function of Locust, or extends one of its classes."""
+    """True if a node calls a Locust function, or defines a subclass of a Locust class."""
     match node:
         case ast.Call(func=ast.Name(id=name)):
             return name in _LOCUST_CALLS
@@ -169,7 +169,7 @@ def _is_text_of_system(node: ast.AST) -> bool:
 
 @cache
 def _methods() -> frozenset[str]:
-    """Methods that only the taught systems have, and properties that begin a read or a write."""
+    """Return methods that only these systems have, and properties that begin a read or write."""
     found = {
         name
         for kind in _TAUGHT
@@ -185,7 +185,7 @@ def _lines_of(code: str, systems: Systems) -> list[int]:
 
 
 def _tree_of(code: str) -> ast.Module:
-    """Parse a cell without its line magics; a cell magic gives an empty tree."""
+    """Parse a cell without its line magics; empty for a cell magic."""
     if code.lstrip().startswith("%%"):
         return ast.parse("")
     return ast.parse("\n".join("" if line[:1] in "%!" else line for line in code.splitlines()))

@@ -1,7 +1,7 @@
 """The rules of a lesson; each violation is reported with its file and line.
 
-They enforce what the course promises: every objective is practised, every exercise has hints and
-wrong answers that CI tries, and the learner's notebook shows no answer.
+The rules enforce what the course promises: every objective is practised in an exercise, every
+exercise has hints and has wrong answers that CI tries, and the learner's notebook shows no answer.
 """
 
 import ast
@@ -24,7 +24,7 @@ _PAUSE = re.compile(r"^\*\*[^*\n]*\bplace to pause\b[^*\n]*\*\*", re.MULTILINE)
 
 
 def problems_of(lesson: Lesson) -> list[Problem]:
-    """Return every violation of the rules in a lesson, or only the front matter's if it has one."""
+    """Return every violation in a lesson; if the front matter has any, return only those."""
     rules = (
         _headings,
         _minutes,
@@ -101,7 +101,7 @@ def _timed_sections(lesson: Lesson) -> Iterator[Problem]:
 
 
 def _pauses(lesson: Lesson) -> Iterator[Problem]:
-    """Require a place to pause at least every `STRETCH_MINUTES`."""
+    """Require that no more than `STRETCH_MINUTES` pass without a place to pause."""
     timings, stretch = {cell.line: n for cell, n in _timings(lesson)}, 0
     for cell in _notes_before_pauses(lesson):
         if cell.kind == "markdown" and not cell.instructor and _PAUSE.search(cell.text):
@@ -113,14 +113,14 @@ def _pauses(lesson: Lesson) -> Iterator[Problem]:
 
 
 def _timings(lesson: Lesson) -> Iterator[tuple[Cell, int]]:
-    """Yield the instructor's notes that state the minutes since the previous such note."""
+    """Yield each instructor's note that states minutes, with the minutes since the note before."""
     for cell in lesson.cells:
         if cell.instructor and (found := _TIMING.match(cell.text)):
             yield cell, int(found[1])
 
 
 def _notes_before_pauses(lesson: Lesson) -> list[Cell]:
-    """Return the cells; a note right after a place to pause is moved before it."""
+    """Return the lesson's cells, with each note that follows a place to pause moved before it."""
     cells = list(lesson.cells)
     for position in range(1, len(cells)):
         before, cell = cells[position - 1 : position + 1]

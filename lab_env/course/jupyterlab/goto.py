@@ -1,7 +1,7 @@
 """`lab goto`: enters a section or an exercise, with its tables, topics and variables ready.
 
-It runs the cells above, as shipped, in a fresh kernel of the learner's copy. The exercises among
-them use their reference answers; the learner's own code is not touched.
+It runs the shipped version of the cells above in a fresh kernel of the learner's copy. The
+exercises in them are solved by their reference answers; the learner's own code is not touched.
 """
 
 import time
@@ -22,9 +22,10 @@ class Entered:
     """A section that is ready to start.
 
     Args:
-        address: URL of the learner's copy, at the heading; the page uses the prepared kernel.
-        cells: number of cells that were run.
-        seconds: time that entering took.
+        address: URL of the section's heading in the learner's copy; the page uses the prepared
+            kernel.
+        cells: number of cells run.
+        seconds: time it took to run them.
         outputs_shown: whether the copy shows the outputs of these cells.
     """
 
@@ -40,7 +41,7 @@ def page_of(section: Section) -> str:
 
 
 def at_stake(section: Section, server: RunningJupyterLab | None) -> str:
-    """Say what entering a section will discard; empty if nothing.
+    """Describe in a sentence what entering a section will discard; empty if nothing.
 
     Args:
         server: the running JupyterLab, if any.
@@ -58,8 +59,8 @@ def enter(
 ) -> Entered:
     """Run the cells above a section in a fresh kernel of the learner's copy.
 
-    A copy that was worked on, or that may be open, is left as it is. Any other copy is replaced and
-    shows the outputs.
+    A copy that was worked on, or that may be open, is not changed. Any other copy is replaced, and
+    shows the outputs of these cells.
 
     Raises:
         LabError: a cell fails.

@@ -164,7 +164,7 @@ def starting_jupyterlab(notebook: str, browser: bool) -> Generator[RunningJupyte
 
     Args:
         notebook: opened by JupyterLab's URL; a path below its root folder.
-        browser: let it open a browser, if there is a display.
+        browser: open a browser if there is a display.
     """
     server = jupyterlab(notebook, browser)
     # A SIGTERM that ended this process at once would leave JupyterLab and its kernel behind.

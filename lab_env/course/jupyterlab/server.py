@@ -1,4 +1,4 @@
-"""The command that opens JupyterLab on a lesson: with a token, and without internet access."""
+"""Builds the command that opens JupyterLab on a lesson, with a token and no internet access."""
 
 import os
 import sys
@@ -78,9 +78,10 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
 
 
 def _accepted(page: str) -> list[str]:
-    """Options that make JupyterLab accept requests only from its page's own origin.
+    """Return options that make JupyterLab accept requests only from its own pages.
 
-    A proxy's requests may name the page's host or this machine's, so both are allowed.
+    Behind a proxy, a request's Host header may name the page's host or this machine, so both are
+    allowed.
     """
     if not settings().public_url:
         return []
@@ -94,7 +95,7 @@ def page(url: str, notebook: str, opened_by: str) -> str:
     """Return a notebook's URL for a browser, with the token.
 
     Args:
-        url: of JupyterLab, without a path.
+        url: JupyterLab's URL, without a path.
         notebook: its path below JupyterLab's root folder.
         opened_by: the token.
     """

@@ -1,4 +1,4 @@
-"""`lab demo`: prepares a demo so that it can be shown immediately: data written, Spark warm.
+"""`lab demo`: prepares a demo in advance, so that its data is written and Spark is warm.
 
 It starts JupyterLab and runs the cells under "Prepare" in the kernel of the notebook's page.
 """
@@ -29,7 +29,7 @@ QUESTION = "## The question"
 
 
 def notebook_of(name: str) -> str:
-    """Path of a demo's notebook below `notebooks` or `solutions`.
+    """Return the path of a demo's notebook below `notebooks` or `solutions`.
 
     Args:
         name: for example `time-travel`.
@@ -48,8 +48,8 @@ class RunningDemo:
     """A demo that is open in a running JupyterLab.
 
     Args:
-        jupyterlab: where it is open.
-        address: the demo's page, at its question.
+        jupyterlab: the JupyterLab in which it is open.
+        address: URL of the demo's page, at the heading of its question.
         notes: path in the repository of the notebook with the speaker's notes.
     """
 
@@ -59,7 +59,7 @@ class RunningDemo:
 
 
 def show(name: str, report_progress: Progress) -> RunningDemo:
-    """Run a fresh copy of a demo up to its question, in the running JupyterLab or in a new one.
+    """Run a fresh copy of a demo up to its question, in the running JupyterLab or a new one.
 
     Raises:
         LabError: JupyterLab does not answer, or a preparation cell fails.

@@ -1,8 +1,7 @@
-"""The README's drawing of one update, made from a recorded run by the course's own code.
+"""The README's picture of one update, drawn by the course's own code from a recorded run.
 
-A code host such as GitHub shows an SVG as an image, which cannot load style sheets, fonts or
-scripts. So the SVG has its own light and dark background, and embeds the notebook's drawings as
-HTML.
+Code hosts such as GitHub show an SVG as an image, which cannot load style sheets, fonts or scripts.
+So the SVG has its own light and dark background, and embeds the notebook's drawings as HTML.
 """
 
 from dataclasses import dataclass
@@ -23,9 +22,9 @@ class Picture:
     """One picture.
 
     Args:
-        name: file name without its ending.
-        alt: the text for readers who do not see it; the README repeats it.
-        source: where and when it was recorded.
+        name: file name without its extension.
+        alt: alternative text; the README repeats it.
+        source: place and date of the recording.
         width: pixels.
         height: pixels; anything below is cut off.
         parts: heading and drawing (XHTML) of each part, from left to right.
@@ -40,12 +39,12 @@ class Picture:
 
     @property
     def path(self) -> Path:
-        """Path of its file."""
+        """Path of the picture's file."""
         return FOLDER / f"{self.name}.svg"
 
     @property
     def svg(self) -> str:
-        """Content of its file."""
+        """Content of the picture's file."""
         return render("course/publishing/picture.svg.j2", **vars(self)) + "\n"
 
 
@@ -72,7 +71,7 @@ def _described(table: Snapshot, file: DataFile) -> str:
 
 
 def drift() -> list[str]:
-    """Names of the pictures whose file is missing or differs from the current drawing."""
+    """Return the names of pictures whose file is missing or differs from a new drawing."""
     return [
         picture.name
         for picture in pictures()
@@ -81,7 +80,7 @@ def drift() -> list[str]:
 
 
 def draw_all() -> list[Path]:
-    """Write all pictures; return their files."""
+    """Write all pictures; return the paths of their files."""
     FOLDER.mkdir(parents=True, exist_ok=True)
     written = []
     for picture in pictures():

@@ -1,7 +1,7 @@
-"""The recorded run behind the README's drawing: lesson 05 up to its first update.
+"""The recorded run that the README's picture shows: lesson 05 up to its first update.
 
-It contains the files that `lab_env.tables.hudi` reads, so the current code can draw the tables
-without services.
+The recording contains the files that `lab_env.tables.hudi` reads, so the tables can be drawn again
+without any services.
 """
 
 import base64
@@ -27,7 +27,7 @@ MOMENTS = {"before": 'look("insert")', "after": 'look("update")'}
 
 
 class RecordedTable:
-    """A table's recorded files, as `lab_env.tables.hudi.files.TableFiles`.
+    """A table's recorded files; implements `lab_env.tables.hudi.files.TableFiles`.
 
     Args:
         record: result of `record_table`.
@@ -47,7 +47,7 @@ class RecordedTable:
 
 
 def record_table(files: TableFiles) -> dict[str, Any]:
-    """Record a table's listing, and the content of the files that `read_table` reads, for JSON."""
+    """Return a table's listing and the content of the files that `read_table` reads, JSON-ready."""
     contents: dict[str, str] = {}
 
     class Watched:
@@ -66,9 +66,9 @@ def record_table(files: TableFiles) -> dict[str, Any]:
 
 
 def record(target: Path = RECORDING) -> Path:
-    """Run lesson 05 in the lab up to its update, and save what the drawing needs.
+    """Run lesson 05 in the lab up to its update, and save the files that the picture needs.
 
-    The lesson's tables are recreated.
+    This recreates the lesson's tables.
 
     Returns:
         The file.
@@ -90,12 +90,12 @@ def record(target: Path = RECORDING) -> Path:
 
 
 def recorded_run() -> dict[str, Any]:
-    """The recorded run: its day, machine and tables."""
+    """Return the recorded run: its day, machine and tables."""
     return json.loads(RECORDING.read_text(encoding="utf-8"))
 
 
 def recorded_table(moment: str, since: Snapshot | None = None) -> Snapshot:
-    """The table `before` or `after` the update.
+    """Return the recorded table before or after the update.
 
     Args:
         moment: one of `MOMENTS`.
@@ -109,7 +109,7 @@ def _table_of(lab) -> dict[str, Any]:
 
 
 def _code_until(line: str) -> list[str]:
-    """Code cells of the worked lesson up to the one with that line."""
+    """Return the worked lesson's code cells, up to the one that contains a line."""
     cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     last = next(place for place, source in enumerate(code) if line in source)

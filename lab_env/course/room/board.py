@@ -21,14 +21,14 @@ class RoomFull(Exception):
 
 @dataclass
 class SeatState:
-    """Last reports of a seat; times are seconds of the board's clock.
+    """The latest reports of a seat; times are in seconds of the board's clock.
 
     Args:
-        number: in the order of joining.
-        report: newest report of an activity.
+        number: position in the order of joining, from 1.
+        report: newest report that names a lesson.
         heard: time of the newest report.
-        active: time of its newest activity.
-        failing: time of the first failure, by exercise, or by lesson if it failed to start.
+        active: time of the seat's newest activity.
+        failing: time of the first failure, by exercise, or by lesson if the lesson failed to start.
     """
 
     number: int
@@ -39,20 +39,20 @@ class SeatState:
 
     @property
     def stuck_since(self) -> float | None:
-        """Time of the last checked exercise's first failure; None if it is passed now."""
+        """Time when the last checked exercise first failed; None if it has been passed."""
         return self.failing.get(_place(self.report))
 
 
 @dataclass(frozen=True)
 class Row:
-    """One seat as shown on the page; every field is text to be escaped.
+    """One seat as shown on the page; the page must escape every field.
 
     Args:
         label: the given name, or "seat 3".
-        where: lesson or exercise, with its title.
-        attempts: at that exercise; empty without one.
-        outcome: of the last check.
-        stuck: time since the exercise's first failure; empty if it is passed.
+        where: the lesson or exercise the seat is at, with its title.
+        attempts: number of attempts at that exercise; empty if no exercise was checked.
+        outcome: result of the last check.
+        stuck: time since the exercise first failed; empty if it was passed.
         message: the check's message with `…` for its values, or the exception's name.
         doctor: verdict of `lab doctor`.
         healthy: whether that verdict is not `fail`.
@@ -137,7 +137,7 @@ class Board:
         return [self._row(seat, now) for seat in sorted(seats, key=_order)]
 
     def stuck_at(self) -> list[tuple[str, int]]:
-        """Return the exercises where seats are stuck and the number of seats, most seats first."""
+        """Return each exercise where seats are stuck, with their number, most seats first."""
         counts: dict[str, int] = {}
         with self._lock:
             for seat in self._seats.values():
@@ -168,7 +168,7 @@ class Board:
 
 
 def duration(seconds: float) -> str:
-    """Format a time span for people: `40 s`, `12 min`, `1 h 05 min`."""
+    """Format a time span: `40 s`, `12 min`, `1 h 05 min`."""
     if seconds < 60:
         return f"{seconds:.0f} s"
     hours, minutes = divmod(int(seconds) // 60, 60)

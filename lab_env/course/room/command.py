@@ -36,9 +36,9 @@ def open_room(bind: str, new_code: bool, say: Callable[[str], None], warn: Calla
     """Serve a room until Ctrl-C.
 
     Args:
-        bind: IPv4 address to listen on; empty for LAB_BIND.
+        bind: IPv4 address to listen on; if empty, LAB_BIND.
         new_code: make a new code and key; seats then have to join again.
-        warn: receives the warning if other machines can reach the room.
+        warn: receives a warning if other machines can reach the room.
 
     Raises:
         LabError: the address is not allowed or in use.
@@ -71,12 +71,12 @@ def open_room(bind: str, new_code: bool, say: Callable[[str], None], warn: Calla
 
 
 def join(address: str, code: str, name: str, findings: Sequence[Finding]) -> tuple[int, Report]:
-    """Join a room: this lab's checks are reported to it from now on.
+    """Join a room, to which this lab reports its checks from now on.
 
     Args:
-        address: of the room, for example `http://192.168.1.7:8790`.
+        address: URL of the room, for example `http://192.168.1.7:8790`.
         name: shown on the page; if empty, the seat's number is shown.
-        findings: of `lab doctor`.
+        findings: result of `lab doctor`.
 
     Returns:
         The seat's number, and the report.
@@ -134,7 +134,7 @@ def tell_verdict(findings: Sequence[Finding]) -> None:
 
 
 def verdict_of(findings: Sequence[Finding]) -> tuple[str, tuple[str, ...]]:
-    """Return the worst verdict and its subjects; the facts would reveal paths and addresses."""
+    """Return the worst verdict and its subjects, without details that reveal paths or addresses."""
     for worst in ("fail", "warn"):
         if subjects := {finding.subject for finding in findings if finding.verdict == worst}:
             return worst, tuple(sorted(subjects))
@@ -162,7 +162,7 @@ def _send_or_say(joined: Membership, report: Report) -> int:
 
 
 def kept_secrets(new: bool) -> tuple[str, str]:
-    """Code and key of the room, kept across starts so that seats need not join again."""
+    """Return the room's code and key, which are kept so that seats need not join again."""
     known = read_state().get("room", {})
     if new or not {"code", "key"} <= known.keys():
         letters = "".join(secrets.choice(ALPHABET) for _ in range(8))
@@ -182,7 +182,7 @@ def _ipv4(address: str) -> str:
 
 
 def _addresses(host: str) -> list[str]:
-    """Addresses at which seats reach the server; for 0.0.0.0, those in this machine's networks."""
+    """Return the server's addresses for seats; for 0.0.0.0, those of this machine."""
     if host != "0.0.0.0":
         return [host]
     found = (
@@ -197,7 +197,7 @@ def _addresses(host: str) -> list[str]:
 
 
 def _address_of_route() -> str:
-    """This machine's address on its route to other networks; empty without one. Sends nothing."""
+    """Return this machine's address on its default route, sending nothing; empty if none."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
         probe.connect(("192.0.2.1", 9))
         return probe.getsockname()[0]

@@ -1,8 +1,8 @@
 """Identifies a check's message by an id that reveals nothing of the learner's answer.
 
-A message often includes the learner's answer: "You say 3; the listing has 4." In the checks' source
-it is a template with holes. A seat sends the template's id, and the room finds the template in its
-own copy of the course: "You say …; the listing has …."
+A message often includes the learner's answer: "You say 3; the listing has 4." In the source of the
+checks it is a template with holes. A seat sends only the template's id, and the room looks the
+template up in its own copy of the course: "You say …; the listing has …."
 """
 
 import ast
@@ -73,7 +73,7 @@ def _messages(lesson: str) -> dict[str, Parts]:
 
 @cache
 def _templates_of(folder: str) -> frozenset[Parts]:
-    """Templates in a folder's modules that are long enough to be distinguished."""
+    """Return the templates in a folder's modules that are long enough to be told apart."""
     return frozenset(
         parts
         for path in sorted((PACKAGE / folder).glob("*.py"))
@@ -92,7 +92,7 @@ def _templates_in(tree: ast.AST) -> Iterator[Parts]:
 
 
 def _parts(node: ast.AST) -> Parts | None:
-    """Template of a string expression; None for any other expression."""
+    """Return the template of a string expression: its fixed parts; None for other expressions."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return (node.value,)
     if isinstance(node, ast.JoinedStr):
@@ -113,7 +113,7 @@ def _parts(node: ast.AST) -> Parts | None:
 
 
 def _closed(literals: Iterator[str]) -> Parts:
-    """Parts of a `str.format` template; the empty last part allows a hole at the end."""
+    """Return a `str.format` template's fixed parts; the empty last one allows a hole at the end."""
     return (*literals, "")
 
 

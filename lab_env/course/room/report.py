@@ -27,11 +27,11 @@ class Report(BaseModel):
         doctor_about: subjects of that verdict, for example `java`, `ports`; never the findings.
         lesson: two digits; empty while no lesson runs.
         exercise: id of the last exercise checked; empty before the first check.
-        outcome: of that check; `lab in trouble` if a server of the lab failed.
-        attempts: at this exercise.
+        outcome: result of that check; `lab in trouble` if a server of the lab failed.
+        attempts: number of attempts at this exercise.
         message: id of the check's message (`lab_env.course.room.messages`).
         error: the exception's name if the learner's code raised a well-known one.
-        idle_seconds: since the last check, or since the lesson's start.
+        idle_seconds: seconds since the last check, or since the lesson's start.
         leaving: true if the seat leaves the room.
     """
 

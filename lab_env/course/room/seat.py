@@ -1,7 +1,7 @@
 """A seat's side of the room: reports the results of a lesson's checks, and sends heartbeats.
 
-Everything happens in one background thread. A room that does not answer does not slow the lesson
-down: only the thread waits for it, one second, and the learner sees one line.
+One background thread does all of this, so a room that does not answer does not slow the lesson
+down: the thread gives up after one second, and the learner sees one line.
 """
 
 import json
@@ -34,7 +34,7 @@ class Membership(BaseModel):
     """A seat's membership of a room; the content of `room.json`.
 
     Args:
-        address: of the room, for example `http://192.168.1.7:8790`.
+        address: URL of the room, for example `http://192.168.1.7:8790`.
         seat: random id.
         name: given by the learner; empty otherwise.
         doctor: worst verdict of `lab doctor`.
@@ -121,9 +121,9 @@ class Activity:
         at: monotonic time.
         lesson: two digits.
         exercise: its id; empty before the first check.
-        outcome: of the last check.
-        attempts: at this exercise.
-        text: shown to the learner.
+        outcome: result of the last check.
+        attempts: number of attempts at this exercise.
+        text: message shown to the learner.
     """
 
     at: float
@@ -191,7 +191,7 @@ class Seat:
 
         Args:
             outcome: as in `Report`; an empty stub (`not attempted`) is not reported.
-            text: shown to the learner; only the id of the check's message is sent.
+            text: message shown to the learner; only its id is sent.
         """
         if outcome != "not attempted" and self._joined():
             now = time.monotonic()
@@ -235,7 +235,7 @@ class Seat:
                 self._lost = True
 
     def _call_doctor(self) -> None:
-        """Start `lab doctor` if needed, at most once a minute; it reports its verdict itself."""
+        """Start `lab doctor` if needed, at most once a minute; it sends its verdict to the room."""
         if self._doctor:
             self._doctor.poll()  # so that it does not stay as a zombie
         if self._needs_doctor and time.monotonic() - self._examined_at >= DOCTOR_EVERY_S:

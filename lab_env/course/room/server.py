@@ -1,4 +1,4 @@
-"""The room's HTTP server: seats post reports, the instructor's browser requests the page.
+"""The room's HTTP server: receives the seats' reports and serves the instructor's page.
 
 Seats need the room's code and the page needs a separate key, so seats cannot see the page.
 """
@@ -105,7 +105,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     @property
     def room(self) -> RoomServer:
-        """`server`, with its actual type."""
+        """This handler's server, typed as `RoomServer`."""
         return cast(RoomServer, self.server)
 
     def do_GET(self) -> None:
@@ -129,7 +129,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._take(body)
 
     def _body(self) -> bytes | None:
-        """Read the request's body; None, after an error response, if it cannot be a report."""
+        """Read the request's body. If it cannot be a report, send an error and return None."""
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit()):
             self._answer(411, "A report needs a Content-Length.")
@@ -166,7 +166,7 @@ class _Handler(BaseHTTPRequestHandler):
         return "lab room"
 
     def log_message(self, format: str, *args: object) -> None:
-        """Log no requests: they stay private."""
+        """Log nothing, so that requests stay private."""
 
 
 def _equal(given: str, known: str) -> bool:

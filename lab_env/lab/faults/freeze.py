@@ -12,8 +12,8 @@ from lab_env.platform.processes.tree import kill_processes, process_tree
 def frozen(pid: int) -> Generator[None]:
     """Freeze a process tree (SIGSTOP) while the body runs, then continue it (SIGCONT).
 
-    From outside it looks like a hanging program: it lives and its sockets accept connections, but
-    it does nothing. A process killed meanwhile ends immediately.
+    From outside it looks like a hanging program: it is alive and its sockets accept connections,
+    but it does nothing. It can be killed while frozen.
 
     Raises:
         psutil.NoSuchProcess: there is no such process.

@@ -1,7 +1,7 @@
-"""A second object store on a disk small enough to fill: a tmpfs in its own namespace.
+"""A second object store on a disk small enough to fill: a tmpfs in its own mount namespace.
 
-It fills none of this machine's disks and leaves nothing behind: the namespace ends with the store.
-A user who may not create namespaces gets no such store.
+It uses no space on this machine's disks and leaves nothing behind, because the namespace ends with
+the store. It needs a user who may create namespaces.
 """
 
 import contextlib
@@ -29,10 +29,10 @@ KEPT_VARIABLES = ("MINIO_ROOT_USER", "MINIO_ROOT_PASSWORD", "MINIO_REGION", "MIN
 
 
 class SmallStore:
-    """An object store with little space.
+    """An object store on a small disk.
 
     Args:
-        endpoints: those of the lab, with this store instead of the lab's own.
+        endpoints: the lab's endpoints, with this store in place of the lab's own.
         disk: path of its disk, as this process sees it.
     """
 
@@ -41,7 +41,7 @@ class SmallStore:
         self._ballast = disk / "ballast"
 
     def fill(self) -> int:
-        """Fill its disk to the last byte; return the bytes written."""
+        """Fill its disk completely; return the number of bytes written."""
         written = 0
         with self._ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
             while True:
@@ -52,7 +52,7 @@ class SmallStore:
         """Delete the file written by `fill`, and wait until the store accepts objects again.
 
         Raises:
-            TimeoutError: it accepts none in that time.
+            TimeoutError: the store accepts none in that time.
         """
         self._ballast.unlink()
         client, deadline = store.client(self.endpoints), time.monotonic() + seconds
@@ -68,7 +68,7 @@ class SmallStore:
 
 @contextlib.contextmanager
 def small_store(endpoints: Endpoints, megabytes: int = 256) -> Generator[SmallStore | None]:
-    """Run a MinIO of the lab's own version on a small disk while the body runs.
+    """Run a second MinIO, of the lab's version, on a small disk while the body runs.
 
     Args:
         endpoints: the running services; MinIO must be the lab's own.

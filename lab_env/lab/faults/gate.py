@@ -1,8 +1,8 @@
 """A proxy between Spark and the object store that can count, hold, fail or lose chosen requests.
 
 It forwards each request unchanged, including the Host header, so that the signature stays valid.
-Every write has a class (`offsets`, `data`, `instant` and so on), and a rule names the k-th request
-of a class, so a campaign can act at exactly that moment.
+Every write has a class (`offsets`, `data`, `instant` and so on). A rule acts on the k-th request of
+a class, so a campaign can inject a fault at exactly that moment.
 """
 
 import asyncio
@@ -30,14 +30,14 @@ NO_BODY = (204, 304)
 
 
 def classify(method: str, key: str) -> str:
-    """Class of a request: the part of a stream or Hudi table that it writes.
+    """Return the class of a request: the part of a stream or Hudi table that it writes.
 
     Args:
         key: object key, without the bucket.
 
     Returns:
-        One of `CLASSES`; `other` for a write of something else, `read` for GET, HEAD and listings,
-        `delete` for deletions.
+        One of `CLASSES`; `other` for any other write, `read` for GET, HEAD and listings, `delete`
+        for deletions.
     """
     if method in ("GET", "HEAD"):
         return "read"
@@ -74,12 +74,12 @@ class Request:
 
     Args:
         number: counted from 1.
-        at: arrival, seconds since 1970.
+        at: time of arrival, seconds since 1970.
         method: HTTP method.
-        key: object key; empty for a request about the bucket.
+        key: object key; empty for a request about the bucket itself.
         kind: its class, see `classify`.
         size: bytes of its body.
-        status: HTTP status of the answer; 0 until there is one.
+        status: HTTP status of the response; 0 until there is one.
         fate: `passed`, or a rule's action.
     """
 
@@ -95,15 +95,15 @@ class Request:
 
 @dataclass
 class Rule:
-    """Action on one request, or on several in a row.
+    """A fault to apply to one request, or to several of a class in a row.
 
     Args:
         kind: class of the request; `any` for every write, `read` for every GET, HEAD and listing.
         action: one of `ACTIONS`.
-        k: position within its class, from 1, after the rule was set.
+        k: first request to act on, counted from 1 within the class since the rule was set.
         part: text that the key must contain, for example `orders_mor/`.
-        times: number of requests, from the k-th on.
-        status: HTTP status of the answer, for `error`.
+        times: number of requests to act on.
+        status: HTTP status of the response, for `error`.
         seconds: how long it holds a request if nobody releases it.
     """
 
@@ -120,7 +120,7 @@ class Rule:
     released: threading.Event = field(default_factory=threading.Event, repr=False)
 
     def matches(self, request: Request) -> bool:
-        """True if it acts on this request; counts the requests of its class."""
+        """Count the request if it is of the rule's class; return True if the rule acts on it."""
         is_write = request.method in ("PUT", "POST")
         fits = is_write if self.kind == "any" else request.kind == self.kind
         if not fits or self.part not in request.key or self.released.is_set():
@@ -129,12 +129,12 @@ class Rule:
         return self.k <= self.seen < self.k + self.times
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the rule has acted on a request: held, failed or lost it."""
+        """Wait until the rule has acted on a request; return False after the timeout."""
         return self.reached.wait(seconds)
 
 
 class Gate:
-    """The gate, which serves in its own thread until it is closed.
+    """The proxy; it serves in its own thread until it is closed.
 
     Args:
         upstream: URL of the object store, without TLS.
@@ -168,7 +168,7 @@ class Gate:
         return f"http://{self._host}:{self._server.sockets[0].getsockname()[1]}"
 
     def arm(self, kind: str, action: str, **options) -> Rule:
-        """Replace all rules by a new one; requests held by earlier ones continue.
+        """Replace all rules with a new one; requests held by earlier rules continue.
 
         Args:
             kind: see `Rule`.
@@ -176,7 +176,7 @@ class Gate:
             options: further fields of `Rule`.
 
         Raises:
-            ValueError: there is no such class or action.
+            ValueError: the class or the action does not exist.
         """
         if kind not in (*CLASSES, "any", "other", "read") or action not in ACTIONS:
             raise ValueError(f"no class {kind!r} or no action {action!r}")
@@ -189,7 +189,7 @@ class Gate:
         self._replace([])
 
     def _replace(self, rules: list[Rule]) -> None:
-        """Set the rules before releasing a held request: the new ones apply to the next."""
+        """Set the new rules first, then release the requests that the earlier rules hold."""
         with self._lock:
             earlier, self._rules = self._rules, rules
         for rule in earlier:
@@ -207,7 +207,7 @@ class Gate:
         self.disarm()
 
     def in_flight(self) -> list[Request]:
-        """Writes without an answer yet, oldest first."""
+        """Writes that have no response yet, oldest first."""
         with self._lock:
             return [r for r in self._open.values() if r.kind not in ("read", "delete")]
 
@@ -244,7 +244,7 @@ class Gate:
                     end.close()
 
     async def _pass_on(self, head: bytes, reader, writer, store: "_Store") -> bool:
-        """Forward one request and its answer; return False to end the connection."""
+        """Forward one request and its response; return False to end the connection."""
         line, headers = _parse(head)
         if headers.pop("expect", ""):  # not part of the signature
             writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
@@ -272,7 +272,7 @@ class Gate:
         return b"\r\nconnection: close" not in answer[:2000].lower()
 
     async def _carry_out(self, rule: Rule | None, request: Request, message: bytes, store):
-        """Apply a rule; return the answer, or None to close without one."""
+        """Apply a rule; return the response, or None to close the connection without one."""
         if rule is None:
             return await store.ask(message, request)
         request.fate, rule.request = rule.action, rule.request or request
@@ -303,7 +303,7 @@ class _Store:
         self.reader, self.writer = reader, writer
 
     async def ask(self, message: bytes, request: Request) -> bytes:
-        """Send a request; return the whole answer."""
+        """Send a request; return the whole response."""
         self.writer.write(message)
         await self.writer.drain()
         while (head := await _head(self.reader)).startswith(b"HTTP/1.1 100"):
@@ -318,7 +318,7 @@ class _Store:
 
 
 async def _head(reader: asyncio.StreamReader) -> bytes:
-    """First line and headers; empty at the end of the connection."""
+    """Read the first line and the headers; empty if the connection has ended."""
     try:
         return await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError:
@@ -332,7 +332,7 @@ def _parse(head: bytes) -> tuple[str, dict[str, str]]:
 
 
 async def _body(reader: asyncio.StreamReader, headers: dict[str, str]) -> bytes:
-    """Read a body without decoding it, chunked or of a known length."""
+    """Read a body, chunked or of known length, without decoding it."""
     if headers.get("transfer-encoding", "").lower() != "chunked":
         return await reader.readexactly(int(headers.get("content-length", 0)))
     parts = []

@@ -1,4 +1,4 @@
-"""Pause or kill a server, or cut it off from a client."""
+"""Pause or kill a server, or make it refuse a client's connections."""
 
 import socket
 from collections.abc import Generator
@@ -15,7 +15,7 @@ from lab_env.platform.settings import settings
 
 @contextmanager
 def paused(name: str) -> Generator[None]:
-    """Freeze a service while the body runs: it lives and listens, but answers nothing.
+    """Freeze a service while the body runs: its port stays open, but it answers nothing.
 
     Args:
         name: for example `kafka`.
@@ -42,10 +42,10 @@ def refuse_client(name: str, client: psutil.Process, attempts: int = 3) -> None:
     Meanwhile its port accepts each connection and closes it immediately.
 
     Args:
-        name: of the service, for example `minio`.
+        name: name of the service, for example `minio`.
 
     Raises:
-        TimeoutError: nobody tried to connect for a minute.
+        TimeoutError: no client tried to connect for a minute.
     """
     service = services.service(name)
     port = service.port(next(iter(service.preferred_ports())))

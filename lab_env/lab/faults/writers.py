@@ -1,4 +1,4 @@
-"""Kill or freeze a streaming writer, at the worst moment if needed."""
+"""Find a streaming writer's JVM and unfinished batches, and kill the JVM during a batch."""
 
 import time
 
@@ -14,7 +14,7 @@ from lab_env.platform.settings import Endpoints
 
 
 def jvm_of(writer: Writer) -> psutil.Process:
-    """JVM of a running writer, which does all its work on tables and checkpoints."""
+    """Return a running writer's JVM, the process that writes tables and checkpoints."""
     (jvm,) = [process for process in writer.processes() if "java" in process.name()]
     return jvm
 
@@ -22,7 +22,7 @@ def jvm_of(writer: Writer) -> psutil.Process:
 def open_batches(
     writer: Writer, endpoints: Endpoints, sinks: tuple[str, ...] = ("cow", "mor")
 ) -> dict[str, int]:
-    """Batches that a writer has planned but not committed, according to its checkpoints.
+    """Return the batches that a writer has planned but not committed, according to its checkpoints.
 
     Such a batch has an offset file and no commit file. After a restart Spark replays it.
 
@@ -30,7 +30,7 @@ def open_batches(
         sinks: the sinks to check; each must have planned a batch.
 
     Returns:
-        Batch number by sink, without the sinks whose newest batch is committed.
+        Batch number by sink; sinks whose newest batch is committed are left out.
     """
     base = Job.load(writer.folder / "job.json").base
     newest = {sink: read_checkpoint(endpoints, checkpoint_path(base, sink))[-1] for sink in sinks}
@@ -51,10 +51,10 @@ def kill_in_mid_batch(
         writer: a running writer; each of the sinks must have planned a batch.
 
     Returns:
-        Batch number by sink of the batches left open.
+        Number of the uncommitted batch, by sink.
 
     Raises:
-        TimeoutError: no batch was open at any check.
+        TimeoutError: every check found all batches committed.
     """
     jvm = jvm_of(writer)
     deadline = time.monotonic() + seconds

@@ -1,7 +1,8 @@
-"""Measures all watched pipelines at the same time, without waiting long for a part that hangs.
+"""Measures all watched pipelines in parallel, without waiting long for a server that hangs.
 
-A broker or a store may hang instead of refusing. So each part of each pipeline is read in its own
-thread: a hanging read does not hold up the others, and soon counts as failed.
+A broker or a store may hang instead of refusing connections. So each part of a pipeline (topic,
+checkpoint, table) is read in its own thread: a hanging read does not delay the others, and counts
+as failed after a few seconds.
 """
 
 import threading
@@ -26,16 +27,16 @@ Report = Callable[[str], object]
 
 
 def _silent(line: str) -> None:
-    """Ignore the line: for callers that show unreadable parts themselves."""
+    """Ignore the line; used by callers that show unreadable parts in their own way."""
 
 
 @dataclass(frozen=True)
 class Reading(Generic[Read]):
-    """A finished reading.
+    """A finished attempt to read.
 
     Args:
-        value: None if it failed.
-        began: monotonic seconds.
+        value: result; None if the attempt failed.
+        began: start time, in monotonic seconds.
     """
 
     value: Read | None
@@ -43,7 +44,7 @@ class Reading(Generic[Read]):
 
 
 class Latest(Generic[Read]):
-    """Newest result of a read that may fail or hang.
+    """Newest result of a function that reads something and may fail or hang.
 
     Args:
         clock: monotonic seconds.
@@ -60,11 +61,11 @@ class Latest(Generic[Read]):
 
     @property
     def running(self) -> bool:
-        """True while a reading runs."""
+        """True while a read is running."""
         return self._thread is not None and self._thread.is_alive()
 
     def begin(self) -> None:
-        """Read again, unless the last reading still runs or this was stopped."""
+        """Start a new read, unless the last one is still running or `stop` was called."""
         with self._lock:
             if not self.running and not self._stopped:
                 thread = threading.Thread(target=self._run, daemon=True)
@@ -72,13 +73,13 @@ class Latest(Generic[Read]):
                 self._thread = thread  # not before: another scrape may start waiting at any moment
 
     def stop(self) -> bool:
-        """Start no more readings; return False if one still runs."""
+        """Start no more reads; return False if one is still running."""
         with self._lock:
             self._stopped = True
             return not self.running
 
     def get(self, seconds: float) -> Read | None:
-        """Wait at most `seconds` for the value; return None if it failed or is too old."""
+        """Wait at most `seconds` for the value; return None if the read failed or is too old."""
         if self._thread is not None:
             self._thread.join(max(0.0, seconds))
         newest = self._newest
@@ -99,10 +100,10 @@ class Latest(Generic[Read]):
 
 
 class Watch:
-    """Latest readings of one pipeline's parts.
+    """Latest values read from one pipeline's topic, checkpoint and table.
 
     Args:
-        endpoints: of broker and store.
+        endpoints: addresses of broker and store.
         report: receives a line when the reason why a part is unreadable changes.
     """
 
@@ -126,7 +127,7 @@ class Watch:
             self._table.begin()
 
     def begin_topic(self, seconds: float) -> None:
-        """Start reading the topic, once the checkpoint's position is known or the wait is over."""
+        """Wait at most `seconds` for the checkpoint's position, then start reading the topic."""
         self._position = self._checkpoint.get(seconds)
         self._topic.begin()
 
@@ -162,7 +163,7 @@ class Watch:
                 self._reported[part] = why
 
     def close(self) -> None:
-        """Close its connection to the broker, unless a reading still uses it."""
+        """Close the connection to the broker, unless a read is still using it."""
         if self._topic.stop():
             self._reader.close()
 
@@ -172,7 +173,7 @@ class Collector:
 
     Args:
         home: LAB_HOME.
-        endpoints: of broker and store.
+        endpoints: addresses of broker and store.
         report: receives a line when the reason why a part is unreadable changes.
     """
 
@@ -205,7 +206,7 @@ class Collector:
             yield from watch.samples(deadline)
 
     def _current(self) -> list[Watch]:
-        """Watches of the current pipelines. Simultaneous scrapes share them and their readings."""
+        """Return a `Watch` per current pipeline; simultaneous scrapes share them."""
         with self._lock:
             before = self._watches
             self._watches = {

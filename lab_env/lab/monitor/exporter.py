@@ -1,10 +1,10 @@
 """Serves the metrics of the watched pipelines: `python -m lab_env.lab.monitor.exporter ...`.
 
-It measures on request. A value that could not be read for five seconds is left out; ages are
-recomputed for each scrape. The log gives the reasons. The lab starts it as the service `exporter`.
-For other pipelines it needs the file `lessons/NAME/watched.json` in some folder, the addresses of
-broker and store, and the store's keys in the environment. It reads table times as UTC, as the lab's
-writers write them.
+It measures when Prometheus asks. A value that could not be read for five seconds is left out, and
+the log says why; ages are recomputed for each scrape. The lab runs it as the service `exporter`. To
+watch other pipelines, it needs a folder with the file `lessons/NAME/watched.json`, the addresses of
+broker and store, and the store's keys in the environment. It takes a table's instant times as UTC,
+as the lab's writers write them.
 """
 
 import argparse
@@ -29,25 +29,25 @@ HEALTH, HEALTHY = "/-/healthy", b"the exporter of the pipelines\n"
 
 
 def exposition(samples: Iterable[Sample]) -> bytes:
-    """Format samples as Prometheus' text, each metric with its description."""
+    """Format samples in Prometheus' text format, each metric with its description."""
     registry = CollectorRegistry()
     registry.register(_Families(samples))
     return generate_latest(registry)
 
 
 def budget(scrape_timeout: str | None) -> float:
-    """Seconds that a measurement may take within the scrape's announced timeout."""
+    """Return the seconds that a measurement may take, given the scrape timeout in the request."""
     return 0.7 * float(scrape_timeout) if scrape_timeout else PATIENT_S
 
 
 class _Families:
-    """Samples as a collector of prometheus_client."""
+    """Samples with the interface of a prometheus_client collector."""
 
     def __init__(self, samples: Iterable[Sample]):
         self._samples = sorted(samples, key=lambda sample: sample.metric)
 
     def describe(self) -> list:
-        """Return nothing: the metrics are known only at collection."""
+        """Return nothing, because the metrics are known only when they are collected."""
         return []
 
     def collect(self) -> Iterator[GaugeMetricFamily]:
@@ -82,7 +82,7 @@ def handler(collector: Collector) -> type[BaseHTTPRequestHandler]:
             self.wfile.write(content)
 
         def log_message(self, format: str, *args: object) -> None:
-            """Stay silent: a line per scrape would fill the log."""
+            """Log nothing, because a line per scrape would fill the log."""
 
     return Handler
 
@@ -92,7 +92,7 @@ class _Server(ThreadingHTTPServer):
 
 
 def main() -> None:
-    """Serve until this process is ended."""
+    """Serve until this process is terminated."""
     parser = argparse.ArgumentParser(description="Metrics of the lab's pipelines, from outside.")
     parser.add_argument(
         "home", type=Path, help="LAB_HOME: folder of the lab whose pipelines are watched"

@@ -20,7 +20,7 @@ GONE = "gone"
 
 
 class Server(Protocol):
-    """The part of the service that the handle uses."""
+    """The methods of the Prometheus service that the handle uses."""
 
     def address(self) -> str:
         """URL of the server."""
@@ -49,7 +49,7 @@ class PrometheusHandle:
     """Prometheus for one lesson.
 
     Args:
-        namespace: of the lesson.
+        namespace: namespace of the lesson.
         promtool: runs promtool with arguments in a folder.
     """
 
@@ -70,7 +70,7 @@ class PrometheusHandle:
 
     @property
     def console(self) -> str:
-        """Page that shows the pipelines while they run."""
+        """URL of the page that shows the pipelines while they run."""
         return settings().browser_url(f"{self.url}/consoles/pipeline.html")
 
     def scrape(self, text: str) -> None:
@@ -96,23 +96,23 @@ class PrometheusHandle:
         self._server.use_rules(self._namespace, text)
 
     def query(self, promql: str) -> pd.DataFrame:
-        """Evaluate an expression now: one row per series, its labels and `value`."""
+        """Evaluate an expression now; return one row per series, with its labels and `value`."""
         return metrics_client.query(self.url, promql)
 
     def query_range(self, promql: str, seconds: float = 60, step: float = 1) -> pd.DataFrame:
-        """Evaluate an expression over the last seconds: `time`, labels and `value`."""
+        """Evaluate an expression over the last `seconds`; return `time`, labels and `value`."""
         now = time.time()
         return metrics_client.query_range(self.url, promql, now - seconds, now, step)
 
     def alerts(self) -> pd.DataFrame:
-        """Alerts that are pending or firing: name, state, value, since (UTC), labels."""
+        """Return the pending and firing alerts: name, state, value, since (UTC), labels."""
         return metrics_client.alerts(self.url)
 
     def wait_for_alert(self, name: str, state: str = "firing", seconds: float = 30) -> float:
         """Wait until an alert reaches a state.
 
         Args:
-            state: `pending`, `firing`, or `gone` for neither of them.
+            state: `pending`, `firing`, or `gone`, which means neither.
 
         Returns:
             Seconds waited.
@@ -136,7 +136,7 @@ class PrometheusHandle:
             time.sleep(0.2)
 
     def test_rules(self, rules: str, tests: str) -> RulesTest:
-        """Test rules on invented series with `promtool test rules`; no server is needed.
+        """Test rules on made-up series with `promtool test rules`; needs no server.
 
         Args:
             tests: YAML as in promtool's test files; `rule_files` may be left out.

@@ -1,7 +1,7 @@
 """Metrics of a pipeline, computed from readings of its topic, checkpoint and table.
 
-Nothing here does I/O, so tests can pass any state. An unknown value is left out: the metric is
-neither 0 nor its previous value.
+Nothing here does I/O, so tests can pass any state. A metric whose value is unknown is left out,
+rather than reported as 0 or with its previous value.
 """
 
 from collections import Counter
@@ -43,8 +43,8 @@ class Sample:
 
     Args:
         metric: one of `METRICS`.
-        labels: label to value.
-        value: in the unit of the metric's name.
+        labels: label values, by label name.
+        value: in the unit that the metric's name states.
     """
 
     metric: str
@@ -57,7 +57,7 @@ class Position:
     """A query's reading position, from its checkpoint.
 
     Args:
-        offsets: topic partition to the offset of the first message not yet in a committed batch.
+        offsets: by topic partition, the offset of the first message not yet in a committed batch.
         batch: number of the newest committed batch; None before the first.
     """
 
@@ -70,11 +70,11 @@ class Topic:
     """A topic on the broker, and a reader's position in it.
 
     Args:
-        ends: topic partition to the offset after its newest message.
-        position: the reader's; None if it is not known.
-        unread: topic partition to the time (s since 1970) of its oldest unread message.
-        read: topic partition to the time of its newest read message.
-        begins: topic partition to the offset of the first message that it still has.
+        ends: by topic partition, the offset after its newest message.
+        position: the reader's position; None if unknown.
+        unread: by topic partition, the time (s since 1970) of its oldest unread message.
+        read: by topic partition, the time of its newest message already read.
+        begins: by topic partition, the offset of the oldest message still stored.
     """
 
     ends: Mapping[int, int]
@@ -85,9 +85,9 @@ class Topic:
 
 
 def topic_samples(labels: Mapping[str, str], topic: Topic, now: float) -> Iterator[Sample]:
-    """Yield lag and ages of a reader's messages; nothing while its position is not known.
+    """Yield a reader's lag, and the ages of its messages; nothing while its position is unknown.
 
-    Times are those of the messages: the producer's clock, or the broker's if the topic is set to
+    A message's time comes from the producer's clock, or from the broker's if the topic is set to
     `LogAppendTime`.
 
     Args:
@@ -153,7 +153,7 @@ def table_samples(labels: Mapping[str, str], table: Snapshot, now: float) -> Ite
 
 
 def _age(metric: str, labels: Mapping[str, str], at: float, now: float) -> Iterator[Sample]:
-    """Age of a time; none for a time in the future, whose age is unknown rather than 0."""
+    """Yield a time's age; nothing for a future time, whose age is unknown rather than 0."""
     if at - now <= CLOCK_LIMIT_S:
         yield Sample(metric, labels, max(0.0, now - at))
 
@@ -161,14 +161,14 @@ def _age(metric: str, labels: Mapping[str, str], at: float, now: float) -> Itera
 def _clock_ahead(
     labels: Mapping[str, str], part: str, times: Iterable[float], now: float
 ) -> Sample:
-    """Seconds by which the newest of some times is ahead of this clock."""
+    """Return the seconds by which the newest of the given times is ahead of this clock."""
     ahead = max((at - now for at in times), default=0.0)
     value = ahead if ahead > CLOCK_LIMIT_S else 0.0
     return Sample("pipeline_clock_ahead_seconds", {**labels, "part": part}, value)
 
 
 def up_sample(labels: Mapping[str, str], part: str, up: bool) -> Sample:
-    """Make a sample: 1 if a pipeline's part (topic, checkpoint, table) could be read, else 0."""
+    """Return a sample: 1 if a pipeline's part (topic, checkpoint, table) could be read, else 0."""
     return Sample("pipeline_up", {**labels, "part": part}, int(up))
 
 
@@ -185,7 +185,7 @@ def _bytes(table: Snapshot) -> dict[str, int]:
 
 
 def _batch(table: Snapshot, writes: list[str]) -> int | None:
-    """Batch number of the streaming query in the newest write that records one."""
+    """Return the streaming query's batch number, from the newest write that records one."""
     for requested in sorted(writes, reverse=True):
         try:
             recorded = table.commit(requested).checkpoint

@@ -21,12 +21,12 @@ TIMEOUT_S = 3.0
 
 
 def read_position(endpoints: Endpoints, checkpoint: str) -> Position:
-    """Read a query's committed position.
+    """Return the position after a query's last committed batch.
 
-    Before its first batch is committed, that is its start position.
+    Before the first commit, return the query's start position.
 
     Raises:
-        LabError: there is no checkpoint of a stream that reads one Kafka topic.
+        LabError: the checkpoint does not exist, or its query does not read exactly one Kafka topic.
     """
     commit = newest_commit(endpoints, checkpoint)
     if commit is None:
@@ -36,7 +36,7 @@ def read_position(endpoints: Endpoints, checkpoint: str) -> Position:
 
 
 class TopicReader:
-    """Reads the ends of one topic, and the two messages at a reader's position.
+    """Reads a topic's end offsets, and the last read and first unread message of a reader.
 
     It joins no consumer group and commits nothing, so it leaves no trace.
 
@@ -65,7 +65,7 @@ class TopicReader:
         """Read the topic's current state.
 
         Args:
-            position: of the reader; None if it is not known.
+            position: the reader's position; None if unknown.
 
         Raises:
             LabError: the broker does not answer, or has no such topic.
@@ -95,7 +95,7 @@ class TopicReader:
         return self._consumer
 
     def _bounds(self, consumer: Consumer) -> dict[int, tuple[int, int]]:
-        """Topic partition to its first offset and the one after its last."""
+        """Return, by topic partition, its first offset and the offset after its last message."""
         known = consumer.list_topics(self._topic, TIMEOUT_S).topics[self._topic]
         if known.error or not known.partitions:
             raise LabError(f"There is no topic {self._topic}.")
@@ -110,7 +110,7 @@ class TopicReader:
         bounds: Mapping[int, tuple[int, int]],
         offsets: Mapping[int, int],
     ) -> tuple[dict[int, float], dict[int, float]]:
-        """By topic partition, the times of the first unread message and of the one before."""
+        """Return, by topic partition, the times of the first unread and the last read message."""
         first_unread = {n: max(offsets.get(n, 0), first) for n, (first, _) in bounds.items()}
         # Start at the last message read, if the broker still has it. A transaction's marker may
         # follow it.
@@ -148,7 +148,7 @@ class TopicReader:
 
 
 class TableReader:
-    """Reads snapshots of one table; files of its timeline and history are fetched once."""
+    """Reads snapshots of one table; fetches each timeline and history file only once."""
 
     def __init__(self, endpoints: Endpoints, path: str):
         self._files = _Remembered(StoredTable(endpoints, path))
@@ -163,9 +163,9 @@ class TableReader:
 
 
 class _Remembered:
-    """A table's files; immutable ones are cached while they are listed with the same size.
+    """A table's files; caches the immutable ones while the listing has them with the same size.
 
-    Immutable files are those of the timeline and its history, except the history's `_version_`.
+    Files of the timeline and its history are immutable, except the history's `_version_`.
     """
 
     def __init__(self, files: TableFiles):
@@ -175,7 +175,7 @@ class _Remembered:
         self._sizes: dict[str, int] = {}
 
     def sizes(self) -> dict[str, int]:
-        """Bytes per file, by key."""
+        """Return the size of each file in bytes, by key."""
         before, self._sizes = self._sizes, self._files.sizes()
         same = self._contents.keys() & self._sizes.keys()
         self._contents = {

@@ -19,14 +19,14 @@ DEFAULT_WRITER = "pipeline"
 
 @dataclass(frozen=True)
 class Pipeline:
-    """One streaming query: its input and its output in the store.
+    """One streaming query: the topic it reads and its files in the store.
 
     Args:
-        namespace: of the lesson, for example `lesson-19`, or `tour`.
+        namespace: namespace of the lesson, for example `lesson-19`, or `tour`.
         name: unique in its namespace, for example `cow`.
         topic: Kafka topic that it reads.
         checkpoint: its `checkpointLocation`, `s3a://...`.
-        table: path of the Hudi table that it writes; empty without one.
+        table: path of the Hudi table that it writes; empty if it writes none.
     """
 
     namespace: str
@@ -51,13 +51,13 @@ def watched(home: Path) -> list[Pipeline]:
 
 
 def watch(folder: Path, pipeline: Pipeline) -> None:
-    """Add a lesson's pipeline, replacing one of the same name."""
+    """Add a pipeline to a lesson's folder, replacing one of the same name."""
     named = {other.name: other for other in _read(folder / WATCHED)}
     _write(folder / WATCHED, named | {pipeline.name: pipeline})
 
 
 def unwatch(folder: Path, name: str) -> bool:
-    """Remove a lesson's pipeline; return False if none has this name."""
+    """Remove a pipeline from a lesson's folder; return False if none has this name."""
     named = {other.name: other for other in _read(folder / WATCHED)}
     if name not in named:
         return False
@@ -92,7 +92,7 @@ def _of_lessons(folder: Path) -> Iterator[Pipeline]:
 
 
 def _read(path: Path) -> list[Pipeline]:
-    """Pipelines in a file; invalid entries are skipped and do not affect the others."""
+    """Read the pipelines in a file; skip invalid entries."""
     names = {field.name for field in fields(Pipeline)}
     found = []
     listed = _json(path).get("pipelines")
@@ -103,14 +103,14 @@ def _read(path: Path) -> list[Pipeline]:
 
 
 def _write(path: Path, pipelines: dict[str, Pipeline]) -> None:
-    """Replace the file atomically: the exporter may read it at any time."""
+    """Replace the file atomically, because the exporter may read it at any time."""
     partial = path.with_suffix(".new")
     partial.write_text(json.dumps({"pipelines": [asdict(one) for one in pipelines.values()]}))
     os.replace(partial, path)
 
 
 def _json(path: Path) -> dict:
-    """Content of a file; empty if it is missing, half written or not an object."""
+    """Read a JSON file; empty if it is missing, incomplete or not an object."""
     try:
         content = json.loads(path.read_text())
     except (OSError, ValueError):

@@ -23,7 +23,7 @@ CENT = Decimal("0.01")
 
 @check("00.1")
 def pays_an_order(lab, pay):
-    """Pay one of four hidden orders in a copy of their table, then another one in a new copy."""
+    """Let the function pay two of four hidden orders, each in its own copy of their table."""
     source = _four_orders(lab)
     was = {row.order_id: row for row in _orders_at(lab, source).collect()}
     for order in Random().sample(sorted(was), 2):
@@ -83,7 +83,7 @@ def _orders_at(lab, path: str) -> DataFrame:
 
 @check("00.2")
 def reads_the_past(lab, as_of):
-    """Read the lesson's table before and after O-1's payment, and a copy without the payment."""
+    """Let the function read a table as of the write before a payment, and as of the payment."""
     path, unpaid = lab.path("orders"), lab.scratch("unpaid")
     writes = sorted(lab.xray(path).completed_writes)
     expect(

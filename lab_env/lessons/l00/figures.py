@@ -66,7 +66,10 @@ def summarize(tour: dict) -> str:
 
 @cache
 def recorded_tour() -> dict:
-    """Return the recorded tour with median freshness: load, verdicts, freshness (s) by sink."""
+    """Return the recorded tour whose freshness is the median of all recorded tours.
+
+    It has the load, and by sink the ledger's verdict and the freshness in seconds.
+    """
     run = json.loads(gzip.decompress(TOURS.read_bytes()))
     tours = sorted(run["tours"], key=lambda tour: tour["sinks"]["mor"]["freshness_p95_s"])
     return run | tours[len(tours) // 2]

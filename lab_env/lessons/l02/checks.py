@@ -30,7 +30,7 @@ TOO_LARGE = 20_000  # bytes; the topic for it takes half as much
 
 @check("02.1")
 def keeps_receipts(lab, send):
-    """Send events to one topic, then three events to a topic that refuses one of them."""
+    """Let the function send events to a topic, then three to a topic that refuses one of them."""
     bootstrap, topic = lab.endpoints.kafka_bootstrap, _new_topic(lab)
     events = marketplace_events(400 + secrets.randbelow(300), seed=secrets.randbelow(10_000))
     receipts = _receipts(send(topic, [dict(event) for event in events], key_of_the_check))
@@ -80,7 +80,7 @@ def keeps_receipts(lab, send):
 
 
 def _expect_order_and_places(held: list[Message], given: list[str]) -> None:
-    """Check that partitions keep the sending order and match `PRODUCER`'s partitioner."""
+    """Check the order of events in each partition, and `PRODUCER`'s choice of the partition."""
     rest = {place: iter(given) for place in range(3)}
     late = sum(_spelt(message.value()) not in rest[message.partition()] for message in held)
     expect(
@@ -131,10 +131,10 @@ def place_of(key: str | bytes | None, partitions: int) -> int:
 
 
 def _receipts(returned: Any) -> list[Message]:
-    """The messages that an answer returned.
+    """The messages that the learner's function returned.
 
     Raises:
-        Unreadable: the answer is something else.
+        Unreadable: it returned something else.
     """
     receipts = as_list(returned)
     if other := [item for item in receipts if not isinstance(item, Message)]:
@@ -170,9 +170,10 @@ def _admin(lab) -> AdminClient:
 
 @check("02.2")
 def reads_one_partition(lab, read_partition):
-    """Read three partitions, then the first of them again.
+    """Let the function read three partitions, then the first of them again.
 
-    The first has few events, the second has lost all of its events, the third its oldest ones.
+    The first has few events, the second has had all of its events deleted, the third its oldest
+    ones.
     """
     topic = _new_topic(lab)
     many, few = 620 + secrets.randbelow(500), 3 + secrets.randbelow(20)
@@ -227,7 +228,7 @@ def reads_one_partition(lab, read_partition):
 
 
 def _within(seconds: float, call: Callable, *arguments: Any) -> list:
-    """Call an answer in a thread; return its list.
+    """Call the learner's function in a thread; return its list.
 
     Raises:
         Empty: it has not returned in time.
@@ -257,7 +258,7 @@ def _within(seconds: float, call: Callable, *arguments: Any) -> list:
 
 @check("02.3")
 def spreads_and_keeps_together(lab, key_of):
-    """Place two days of the marketplace; check order first, then balance, then customers."""
+    """Place two days of events by the function's keys; check their order, balance and customers."""
     sent = [(event, key_of(dict(event))) for event in two_days(secrets.randbelow(10_000))]
     placed = [(event, key, place_of(key, PARTITIONS)) for event, key in sent]
     [(hottest, load)] = Counter(place for _, _, place in placed).most_common(1)
@@ -292,7 +293,7 @@ def spreads_and_keeps_together(lab, key_of):
 
 
 def _split(field: str, placed: Iterable[tuple[dict, Any, int]]) -> int:
-    """Number of orders or customers whose events are in several topic partitions."""
+    """Number of orders or customers whose events are spread over several topic partitions."""
     places = defaultdict(set)
     for event, _, place in placed:
         places[event[field]].add(place)
@@ -310,7 +311,7 @@ def two_days(seed: int) -> list[dict]:
 
 @check("02.4")
 def shards_for_a_load(lab, shards_for):
-    """Ask about many loads; report the first limit that the answer's stream would break."""
+    """Call the function for many loads; report the first limit that its number of shards breaks."""
     for events, size, applications in loads(Random()):
         shards = as_int(shards_for(events, size, applications))
         about = f"{events:,} events a second of {size:,} bytes"
@@ -337,10 +338,10 @@ def shards_for_a_load(lab, shards_for):
 
 
 def loads(rng: Random) -> list[tuple[int, int, int]]:
-    """Return loads as events per second, bytes per event, and applications.
+    """Return loads: events per second, bytes per event, number of reading applications.
 
-    Each limit is decisive for some of them. Some fill their shards exactly, others slightly exceed
-    that.
+    Each limit determines the number of shards for some of them. Some loads fill their shards
+    exactly, others exceed them slightly.
     """
     filled = rng.randint(2, 40)
     return [

@@ -18,8 +18,8 @@ def draw_ranges(
     """Draw each shard as its range of hash values; a darker one carries more events.
 
     Args:
-        share: by shard, its share of the events, 0 to 1; a shard without events may be absent.
-        keys: keys to mark, each with its hash.
+        share: each shard's share of the events, 0 to 1; a shard without events may be absent.
+        keys: hash of each key to mark.
     """
     for name, (first, last) in shards.items():
         load = share.get(name, 0)
@@ -37,7 +37,7 @@ def draw_ranges(
 
 
 def placed(receipts: Iterable[Message]) -> pd.DataFrame:
-    """Return where acknowledged events were placed, one row per event.
+    """Return the key and the topic partition of acknowledged events, one row per event.
 
     Returns:
         Columns `order_id`, `key`, `partition`, `bytes`.

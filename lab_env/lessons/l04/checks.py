@@ -38,7 +38,7 @@ OTHER = {
 
 @check("04.1")
 def upserts_orders(lab, answer):
-    """Upsert the first event of each order, then all others; create a table with other options."""
+    """Let the function upsert the events in two writes, then make a table with other options."""
     parts = "The options and the function are expected: `[ORDERS, upsert]`"
     options, upsert = as_pair(answer, parts)
     if not hasattr(options, "items"):
@@ -173,7 +173,7 @@ ENDS_IN_S = 15.0  # a query that has read all and waits for nothing else
 
 @check("04.2")
 def streams_into_a_table(lab, start_table):
-    """Stream two small files, one per batch: updates, an erasure, a late event."""
+    """Let the function stream two small files, one per batch: updates, an erasure, a late event."""
     source, path = _stream_source(lab), lab.scratch("stream-orders")
     checkpoint = lab.scratch("stream-checkpoint")
     schema = _shop_events(lab, STREAM_BATCHES[0]).schema
@@ -241,7 +241,7 @@ def _stream_source(lab) -> str:
 
 
 def _ended(query) -> bool:
-    """Wait until a query has read its two batches, and stop it; return True if it ended itself."""
+    """Wait until a query has read its two batches, then stop it; True if it had ended by itself."""
     deadline = time.monotonic() + WAITS_S
     while not query.awaitTermination(0.5) and time.monotonic() < deadline:
         latest = query.lastProgress
@@ -270,7 +270,7 @@ KINDS = {"amount": "decimal(12,2)", "order_ts": "timestamp", "sent_at": "timesta
 
 @check("04.3")
 def repairs(lab, repair):
-    """Repair into a new path; compare the table with the ledger and with the messages as sent."""
+    """Let the function repair into a new path; compare that table with the ledger and the topic."""
     path = lab.scratch("repaired")
     repair(path)
     expect_type(lab, path, "COPY_ON_WRITE")
@@ -358,7 +358,7 @@ MERGE_COLUMNS = ("order_id", "status", "order_ts", "partition_date")
 
 @check("04.4")
 def merges_events(lab, merge_into):
-    """Merge a view of events into a copy of a small table."""
+    """Let the function merge a view of events into a copy of a small table."""
     path = lab.path("exercise/merge")
     if not lab.files(path):
         options = {**DEMO_OPTIONS, **KEYS, "hoodie.table.name": "scratch"}

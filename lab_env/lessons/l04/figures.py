@@ -1,7 +1,8 @@
 """Sample events, tables side by side, and the trace of one order.
 
-The trace draws the events that arrived, and which of them each sink shows as rows: a green circle
-is the newest event, an orange cross an older one. Each sink's label has the ledger's verdict.
+The trace draws the events in the order of arrival, and a mark in a sink's column for each event
+that the sink shows as a row: a green circle for the newest event, an orange cross for an older one.
+Each sink's label has the ledger's verdict.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -52,10 +53,10 @@ def side_by_side(tables: Mapping[str, pd.DataFrame], orders=("O-18", "O-19")) ->
 
     Args:
         tables: rows with `order_id` and `status`, by the table's name.
-        orders: ids, one row each.
+        orders: ids of the orders.
 
     Returns:
-        One column per table; `no row` where the table has none.
+        A row per order and a column per table; `no row` where the table lacks the order.
     """
     statuses = [rows.set_index("order_id")["status"] for rows in tables.values()]
     together = pd.concat(statuses, axis="columns", keys=list(tables))
@@ -93,7 +94,7 @@ class OrderTrace:
         """Add a sink; return this trace.
 
         Args:
-            verdict: the ledger's, on the whole sink.
+            verdict: the ledger's verdict on the whole sink.
         """
         shown = rows.where(f"order_id = '{self.order_id}'").select("event_id").collect()
         self.sinks[name] = ([row.event_id for row in shown], verdict)

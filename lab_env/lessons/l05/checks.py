@@ -32,7 +32,7 @@ TABLE = {
 
 @check("05.1")
 def upserts(lab, upsert):
-    """Upsert twice into a Merge-on-Read table, and once into a Copy-on-Write table."""
+    """Let the function upsert into a Merge-on-Read table twice, and into a Copy-on-Write table."""
     mor, cow = lab.scratch("upsert-mor"), lab.scratch("upsert-cow")
     upsert(_orders(lab, "id <= 3", "new", "10:00"), mor, MOR)
     table = expect_type(lab, mor, MOR)
@@ -62,14 +62,14 @@ def upserts(lab, upsert):
 
 
 def _is_quick(table: Snapshot) -> bool:
-    """True if a small table has small bloom filters, and its metadata table lists only files."""
+    """True if a table has the small bloom filters and the small metadata table of `QUICK`."""
     largest = max((file.size for file in table.files if file.kind == "base"), default=0)
     return largest < QUICK_BASE_BYTES and list(table.metadata_partitions.index) == ["files"]
 
 
 @check("05.2")
 def deletes_by_key(lab, erase):
-    """Delete some of six orders from a table of each type, different ones each time."""
+    """Let the function delete some of six orders from a table of each type, each time others."""
     for kind, gone in ((MOR, "id IN (2, 3, 5)"), (COW, "id IN (1, 3)")):
         path = scratch_copy(lab, _six_orders(lab, kind), "delete")
         rows = _orders(lab, gone, "erased", "12:00")
@@ -83,7 +83,7 @@ def deletes_by_key(lab, erase):
 
 @check("05.3")
 def forgets(lab, forget):
-    """Erase O-3 from a copy of a table with an insert and a delete: no base file may contain it."""
+    """Let the function erase O-3, a deleted order, from all base files of a copy of a table."""
     path = scratch_copy(lab, _without_o3(lab), "forget")
     name = "forget_" + path.rpartition("-")[2]
     lab.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
@@ -112,8 +112,8 @@ class Load:
     """Writes into one file group, which Merge-on-Read compacts at the end.
 
     Args:
-        base: bytes of its base file.
-        log: bytes of the log of one write.
+        base: size of its base file, bytes.
+        log: size of the log that one write adds, bytes.
         writes: number of writes until the compaction.
     """
 
@@ -140,7 +140,7 @@ class Load:
 
 @check("05.4")
 def type_for_a_load(lab, cheaper_type):
-    """Ask which table type writes fewer bytes, for made-up loads."""
+    """Let the function choose the table type that writes fewer bytes, for made-up loads."""
     loads = made_up_loads(random.Random())
     for load in loads:
         said = as_choice(cheaper_type(load.base, load.log, load.writes), (COW, MOR))

@@ -1,7 +1,7 @@
 """Figures of lesson 05: bytes written by each operation, bytes by changed rows, the verdicts.
 
-The table of operations is made from X-rays alone: each is compared with the previous one
-(`since`).
+The bytes of each operation come from two X-rays of the table: the one taken after it is compared
+with the previous one (`since`).
 """
 
 import io
@@ -59,8 +59,8 @@ class WriteHeat:
     """Heat map of bytes written: operations as rows, the parts of each table as columns.
 
     Args:
-        pictures: by operation and table type (`COPY_ON_WRITE` or `MERGE_ON_READ`), an X-ray taken
-            after the operation, with `since` the one before it.
+        pictures: by operation and table type (`COPY_ON_WRITE` or `MERGE_ON_READ`): the X-ray taken
+            after the operation; its `since` is the X-ray taken before.
     """
 
     pictures: Mapping[tuple[str, str], Snapshot]
@@ -160,7 +160,7 @@ def judge_articles(
     """Compare two articles' claims about the table types with the lesson's measurements.
 
     Args:
-        rows_of_o21: rows of the deleted order, by where they were looked for and by table type.
+        rows_of_o21: number of rows of the deleted order, by the place searched and by table type.
         refusals: by table type, the error of a table that refused a compaction.
         metadata: the default parts of the metadata table.
 

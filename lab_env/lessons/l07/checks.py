@@ -42,7 +42,7 @@ ROUNDED, EVEN = ((4, 10), (3, 8), (4, 7), (5, 9)), ((5, 10), (3, 9), (4, 8))
 
 @check("07.1")
 def writes_the_stream(lab, stream_into):
-    """Stream three rows from two files: bulk insert keeps all three, upsert keeps two."""
+    """Let the function stream three rows: bulk insert keeps all three, upsert keeps two."""
     path = lab.scratch("stream-table")
     _stream(lab, stream_into, path, "bulk_insert", rows=3)
     # A copy without a commit, because a stream looks for a new table's properties for 5 s.
@@ -117,7 +117,7 @@ def _codec(lab, key: str) -> str:
 
 @check("07.2")
 def clusters(lab, cluster):
-    """Cluster a copy of a table of 18 files in two partitions."""
+    """Let the function cluster a copy of a table of 18 files in two partitions."""
     path = scratch_copy(lab, _many_files(lab), "cluster")
     cluster(path)
     picture = lab.xray(path)
@@ -163,7 +163,7 @@ def clusters(lab, cluster):
 
 @check("07.3")
 def few_files(lab, answer):
-    """Write three batches with these options; check files, rows and timeline actions."""
+    """Write three batches with the learner's options; check files, rows and timeline actions."""
     path = lab.scratch("few_files")
     options = BULK | {"hoodie.table.name": "few_files"} | dict(answer)
     _write_many_files(lab, path, options)
@@ -226,7 +226,7 @@ def few_files(lab, answer):
 
 @check("07.4")
 def looks_again(lab, board_now):
-    """Run the function on a table without its last write, then with it and after cleaning."""
+    """Run the function on a table without its last write, then again with it and cleaned."""
     source, path = lab.path("orders"), lab.scratch("board")
     newest = lab.xray(source)
     late = _since_the_last_write(newest)
@@ -268,7 +268,7 @@ def looks_again(lab, board_now):
 
 
 def _since_the_last_write(table: Snapshot) -> tuple[Instant, ...]:
-    """A table's last write and its cleans."""
+    """A table's last write, and all of its cleans."""
     writes = [instant for instant in table.instants if instant.writes and instant.completed]
     cleans = [instant for instant in table.instants if instant.action == "clean"]
     if len(writes) < 2 or not cleans:
@@ -284,7 +284,7 @@ def _replaced(table: Snapshot) -> list[DataFile]:
 
 @cache  # no later write changes what the table was
 def _true_boards(lab, late: tuple[Instant, ...]) -> tuple[Board, Board]:
-    """Boards of the lesson's table: without the late instants, and now."""
+    """Right boards of the lesson's table: without the instants in `late`, and with all of them."""
     before = lab.scratch("board")
     copy_table(lab, lab.path("orders"), before, hidden=late)
     first, second = (
@@ -296,7 +296,7 @@ def _true_boards(lab, late: tuple[Instant, ...]) -> tuple[Board, Board]:
 
 @check("07.5")
 def cleans_for_the_readers(lab, clean_for):
-    """Clean copies of the lesson's table for two random workloads."""
+    """Let the function clean copies of the lesson's table for two random workloads."""
     for every, longest in (secrets.choice(ROUNDED), secrets.choice(EVEN)):
         path = scratch_copy(lab, lab.path("orders_sized"), "retention")
         name = f"retention_{secrets.token_hex(3)}"
@@ -361,7 +361,7 @@ def _two_files(lab) -> str:
 
 
 def _orders_of_two_days(lab, begin: int, end: int, tasks: int):
-    """Orders numbered from `begin` to `end` - 1, written by `tasks` tasks."""
+    """Orders numbered from `begin` to `end` - 1, to be written by `tasks` tasks."""
     return lab.spark.range(begin, end, 1, tasks).selectExpr(
         "concat('O-', id) AS order_id",
         "'new' AS status",

@@ -29,7 +29,7 @@ def send_orders(lab: Lab, orders: DataFrame, partitions: int) -> None:
     """Send orders to the lesson's topic `orders`, to its partitions in turn.
 
     Args:
-        orders: with an `order_id` such as `O-17`, whose number determines the topic partition.
+        orders: the number in each `order_id`, such as `O-17`, determines the topic partition.
         partitions: number of partitions of the topic, which is created.
     """
     bootstrap, topic = lab.endpoints.kafka_bootstrap, lab.topic("orders")
@@ -45,7 +45,7 @@ def orders_as_stream(lab: Lab, schema: StructType, per_batch: int) -> DataFrame:
     """Return the lesson's topic `orders` as a stream of orders.
 
     Args:
-        schema: of an order.
+        schema: columns of an order.
         per_batch: maximum number of orders per batch.
     """
     topic = lab.topic("orders")
@@ -79,7 +79,7 @@ def draw_files_and_requests(tables: dict[str, Snapshot], requests: dict[str, Req
     """Draw one row per table: a dot for each current file by size, and the requests of one query.
 
     Args:
-        requests: of the same query on each table, by the names of `tables`.
+        requests: the requests of the same query on each table, by table name.
     """
     names = list(tables)
     height = 1.1 + 0.55 * len(names)

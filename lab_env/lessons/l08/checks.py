@@ -22,7 +22,7 @@ FEW_FILES = 10  # the list's file groups by default; `LISTS` asks for one
 
 @check("08.1")
 def upserts_by_index(lab, upsert):
-    """Move O-4 to another day with BLOOM, which searches one day, and O-3 with GLOBAL_BLOOM."""
+    """Let the function move O-4 by BLOOM, which searches one day only, and O-3 by GLOBAL_BLOOM."""
     path = lab.scratch("upsert")
     first = _orders(lab, "id < 5", "new", f"IF(id IN (1, 3), '{OLD}', '{NEW}')", 10)
     paid = _orders(lab, "id = 4", "paid", f"'{OLD}'", 11)
@@ -60,7 +60,7 @@ def upserts_by_index(lab, upsert):
 
 @check("08.2")
 def writes_listed(lab, write_listed):
-    """Write four orders, then delete one with a row that names another day."""
+    """Let the function write four orders, then delete one by a row that names another day."""
     path = lab.scratch("listed")
     first = _orders(lab, "id < 5", "new", f"IF(id IN (1, 3), '{OLD}', '{NEW}')", 10)
     write_listed(first, path, "bulk_insert")
@@ -96,7 +96,7 @@ def writes_listed(lab, write_listed):
 
 @check("08.3")
 def moves_orders(lab, move):
-    """Move two orders in a copy of the lesson's table, and check which files are opened."""
+    """Let the function move two orders in a copy of a table; check which files it opens."""
     source = lab.path("orders_indexed")
     path = scratch_copy(lab, source, "moved")
     # none of those that the lesson moves
@@ -156,7 +156,7 @@ def _list_was_asked(lookup) -> bool:
 
 @check("08.4")
 def proves_that_a_filter_skips(lab, answer):
-    """Run the board's query and the learner's; compare rows, types and files."""
+    """Run the board's query and the learner's; compare rows, column types and files read."""
     fast, number = as_pair(answer, "A query and a number are expected")
     expect(
         hasattr(fast, "inputFiles"),
@@ -203,7 +203,7 @@ def _orders(lab, which: str, status: str, day: str, hour: int):
     """Orders O-1 to O-5 for which the condition on `id` holds.
 
     Args:
-        hour: of `order_ts`.
+        hour: hour of `order_ts`.
     """
     return lab.spark.sql(f"""
         SELECT 'O-' || id AS order_id, CAST(5 AS DECIMAL(12, 2)) AS amount, '{status}' AS status,

@@ -1,7 +1,7 @@
 """Shows which files a write searched for its rows, as counts and as a grid.
 
 A Parquet file is read from its end: one request for the last eight bytes, which hold the length of
-the footer, and one for the footer. Requests for other places are for rows.
+the footer, and one for the footer. Any other request reads rows.
 """
 
 import io
@@ -79,9 +79,9 @@ class Lookup:
 
     @property
     def figures(self) -> dict[str, int]:
-        """Counts of the files that the write opened, read beyond the footer, and rewritten.
+        """Counts of data files opened, read beyond the footer and rewritten by the write.
 
-        Also of the metadata files that it read and wrote.
+        Also the counts of metadata files read and written.
         """
         count = self.files["found"].value_counts()
         opened = int((self.files["found"] != "none").sum())
@@ -127,7 +127,7 @@ def key_ranges(lab: Lab, path: str) -> pd.DataFrame:
 
     Args:
         lab: the lab whose store has the table.
-        path: of a table whose keys end in a number, as in `O-0017`.
+        path: path of a table whose keys end in a number, as in `O-0017`.
 
     Returns:
         One row per file, sorted by the lowest key: low and high (the numbers of the lowest and the

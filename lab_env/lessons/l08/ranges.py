@@ -14,9 +14,9 @@ def range_chart(
     """Draw a bar from each file's smallest to its largest value; blue if it overlaps the filter.
 
     Args:
-        panels: by title, a table with one row per file, from top to bottom, and the columns low
-            and high; the panels are drawn side by side.
-        filters: by title, the lowest and the highest value that the filter selects.
+        panels: for each title, a table with the columns low and high and one row per file, from top
+            to bottom; the panels are drawn side by side.
+        filters: for each title, the lowest and the highest value that the filter selects.
     """
     files = max(len(ranges) for ranges in panels.values())
     figure, axes_of = new_panels(list(panels), width=8.4, height=0.9 + 0.2 * files)

@@ -66,7 +66,7 @@ class TwoCommits:
 
 @check("09.1")
 def opens_by_query_type(lab, read_orders):
-    """Open a table before its second commit, and with each query type after it."""
+    """Let the function open a table before its second commit, and with each query type after it."""
     table, path = _two_commits(lab), scratch_copy(lab, _two_commits(lab).before, "opened")
     with _session_left_alone(lab):
         expect_rows(_table(read_orders(path, "snapshot")), _read(lab, path))
@@ -93,7 +93,7 @@ def opens_by_query_type(lab, read_orders):
 
 @check("09.2")
 def newest_rows_by_name(lab, newest_rows):
-    """Query by a name that the session has already read, before and after another job's commit."""
+    """Let the function query a name that the session has read, around another job's commit."""
     table = _two_commits(lab)
     path = scratch_copy(lab, table.before, "named")
     with _names(lab, path) as (name, _):
@@ -173,7 +173,10 @@ def finds_stale_orders(lab, find_stale_orders):
 
 @check("09.4")
 def board_of_a_true_state(lab, show_board):
-    """Query both names of a table, read before a commit, in a session that sets a query type."""
+    """Let the function compute the board by each of a table's two names, after a new commit.
+
+    The session has already read both names, and sets the read-optimised query type.
+    """
     table = _two_commits(lab)
     path = scratch_copy(lab, table.before, "board")
     with _names(lab, path) as names:
@@ -298,7 +301,7 @@ def _logged(lab) -> str:
 
 
 def _write(lab, path: str, which: str, table: TwoCommits | None = None, **options: str) -> None:
-    """Upsert orders of 10.00, or as changed by the table's second commit; O-1002 costs 25.00."""
+    """Upsert orders of 10.00 each (O-1002: 25.00); `table` adds its second commit's changes."""
     cheap, paid, erased = (table.amount, table.status, table.erased) if table else (0, 0, 0)
     rows = lab.spark.sql(f"""
         SELECT 'O-' || id AS order_id, IF(id = {paid}, 'paid', 'new') AS status,

@@ -42,11 +42,11 @@ class Answer:
 def run_query(lab: Lab, question) -> Answer:
     """Run a query and record which data files its tasks read.
 
-    Planning is not counted. It reads the timeline for the files, and a file of the newest commit
-    for the schema; that may be a log that no task reads.
+    Reads during planning are not counted. Planning reads the timeline to list the files, and one
+    file of the newest commit to get the schema, possibly a log that no task reads.
 
     Args:
-        lab: its session is used; reads by executors on a cluster are not recorded.
+        lab: the query runs in its session; reads by executors on a cluster are not recorded.
     """
     question._jdf.queryExecution().executedPlan()  # plan now: the DataFrame keeps its plan
     with watch(lab) as reads, InputBytes(lab.spark, lab.base) as read:

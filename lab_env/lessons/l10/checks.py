@@ -32,7 +32,7 @@ SCHEMA = (
 
 @check("10.1")
 def travels_in_time(lab, as_of):
-    """Query the lesson's table as of each write, the newest first, and an older copy."""
+    """Let the function query a table as of each write, newest first, and an older copy of it."""
     path = lab.path("orders")
     writes = _writes(lab, path)
     now = _amounts(_rows(lab, writes[-1]))
@@ -77,7 +77,7 @@ def travels_in_time(lab, as_of):
 
 @check("10.2")
 def board_at_a_moment(lab, board_at):
-    """Ask for three moments of the lesson's table, and for a copy whose newest write is pending."""
+    """Call the function for three moments of a table, and for a copy with a pending last write."""
     path = lab.path("orders")
     writes = _writes(lab, path)
     boards = [_board(_rows(lab, write)) for write in writes]
@@ -131,7 +131,8 @@ def _pending(lab, path: str, write: Instant) -> str:
 def _moments(writes: tuple[Instant, ...]) -> list[str]:
     """Three moments: after the last completion, at a random earlier completion, and during a write.
 
-    The completion is not the last one: for that one, rows filtered by commit time would be right.
+    The earlier completion is not the last one, because there a wrong answer, a filter on commit
+    times, returns the right rows.
     """
     write = secrets.choice(writes[1:])
     begin, end = to_seconds(write.requested), to_seconds(write.completed)
@@ -166,7 +167,7 @@ def _rows(lab, write: Instant) -> list:
 
 @check("10.3")
 def goes_back(lab, answer):
-    """Set a savepoint on a write of a copy of a table, and restore the copy to it."""
+    """Let the answer set a savepoint in a copy of a table, and restore the copy to it."""
     mark, go_back = as_pair(answer, "The two functions are expected: `[mark, go_back]`")
     path = scratch_copy(lab, _four_writes(lab), "went_back")
     writes = [write.requested for write in _writes(lab, path)]
@@ -329,9 +330,9 @@ def _checkpoints(lab) -> int:
 
 @check("10.5")
 def keeps_the_past(lab, clean):
-    """Ask to keep two writes, then one, each time in a copy of a table with four writes.
+    """Let the function keep two writes, then one, each time in a copy of a table with four.
 
-    With three of four there would be nothing to clean: the cleaner keeps the files of one commit
+    To keep three would leave nothing to clean, because the cleaner keeps the files of one commit
     more than it retains.
     """
     for asked in (2, 1):

@@ -45,7 +45,7 @@ def show_answers(answers: pd.DataFrame | Mapping[str, str]):
     """Return a styled table of answers, which may be whole sentences.
 
     Args:
-        answers: a table, or one answer by the question.
+        answers: a table, or a dictionary from question to answer.
     """
     frame = answers if isinstance(answers, pd.DataFrame) else pd.DataFrame({"answer": answers})
     left = [{"selector": "th, td", "props": "text-align: left; white-space: normal"}]
@@ -68,10 +68,12 @@ class Version:
 
 
 class AsOf:
-    """Two lanes, readers and AS OF, with each commit as two ticks and a cursor at one moment.
+    """A drawing of two lanes, readers and AS OF.
+
+    Two ticks mark the request and the completion of each commit, and a cursor marks one moment.
 
     Args:
-        title: says which value is drawn.
+        title: name of the value that is drawn.
         versions: in timeline order; each is complete before the next was requested.
         cursor: a moment, in the format of instants; None draws no cursor.
     """
@@ -103,7 +105,7 @@ class AsOf:
         return places
 
     def place(self, moment: str) -> float:
-        """Return the position of a moment on the axis: between its ticks, away from both."""
+        """Return the position of a moment on the axis; between two ticks, keep away from both."""
         places = self._places()
         if moment in places:
             return places[moment]

@@ -17,8 +17,8 @@ def make_changes(lab, which: str, status: str, at: str, amount: str) -> DataFram
     """Return changed orders; O-1 to O-20 were created on 20 November, later ones on the 21st.
 
     Args:
-        which: the condition on `id`, which goes from 1 to 99.
-        amount: the new amount, in SQL.
+        which: SQL condition on `id`, which goes from 1 to 99.
+        amount: SQL expression of the new amount.
     """
     return lab.spark.sql(f"""
         SELECT 'O-' || id AS order_id, '{status}' AS status,
@@ -86,8 +86,8 @@ def compare(lab, path: str) -> dict[str, int]:
 def slowly(rows: DataFrame) -> DataFrame:
     """Return the same rows, each delayed by a second when it is read.
 
-    The condition always holds. It is a comparison, because Spark removes
-    `coalesce(..., '') IS NOT NULL` from the plan: that expression can never be NULL.
+    The delay is in a filter that every row passes. The filter is a comparison, because Spark would
+    remove `coalesce(..., '') IS NOT NULL` from the plan: that expression can never be NULL.
     """
     return rows.where("coalesce(reflect('java.lang.Thread', 'sleep', 1000L), '') != 'awake'")
 

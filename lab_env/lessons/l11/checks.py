@@ -42,7 +42,7 @@ AUDITED = ([("O-1", "new", 5), ("O-1", "paid", 5)], [("O-1", "paid", 5), ("O-2",
 
 @check("11.1")
 def reads_a_window(lab, since):
-    """Query tables that show one, two or three commits, with and without an end of the window."""
+    """Let the function query one to three commits, with and without an end of the window."""
     source, commits = _three_commits(lab)
     for shown, after, upto in WINDOWS:
         path = _showing(lab, shown)
@@ -76,7 +76,7 @@ def reads_a_window(lab, since):
 
 @check("11.2")
 def runs_exactly_once(lab, run):
-    """Run the job three times on a growing copy, passing on only its bookmark, as text."""
+    """Run the learner's job on a growing copy three times; pass on only its bookmark, as text."""
     source, commits = _three_commits(lab)
     ends = [commit.completed for commit in commits]
     early = _window(lab, source, "000", ends[1])
@@ -172,7 +172,7 @@ def _commit_arrives(lab, source: str, path: str) -> Generator[None]:
 
 @check("11.3")
 def appends_rows_with_their_bookmark(lab, append):
-    """Append twice to a new table; one of the rows is the same both times."""
+    """Let the function append to a new table twice; one of the rows is the same both times."""
     path, written = lab.scratch("audit"), Counter()
     for call, batch in enumerate(AUDITED, start=1):
         bookmark = f"2026112012{secrets.randbelow(10**7):07}"
@@ -246,7 +246,7 @@ def _record_key(lab, path: str) -> str:
 
 @check("11.4")
 def streams_the_changes(lab, stream_once):
-    """Stream a copy, make a commit appear, and stream it again."""
+    """Let the function stream a copy of a table, before and after one more commit appears in it."""
     source, commits = _three_commits(lab)
     path, folder, checkpoint = (lab.scratch(f"stream-{name}") for name in ("in", "out", "at"))
     ends = ["000", *(commits[shown - 1].completed for shown in (SHOWN[0], LATE_COMMIT))]
@@ -306,7 +306,7 @@ def _by_version(rows: DataFrame) -> DataFrame:
 
 @check("11.5")
 def foresees_a_lost_window(lab, lost):
-    """Ask about bookmarks of a table that was cleaned twice, and of one that never was."""
+    """Call the function for bookmarks of a table that was cleaned twice and of one that was not."""
     cleaned, commits = _cleaned_twice(lab)
     never, all_there = _named(lab, _three_commits(lab)[0]), _three_commits(lab)[1]
     cases = [

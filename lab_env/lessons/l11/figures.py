@@ -42,7 +42,7 @@ def kept_bookmark(lab, path: str) -> str:
     Later commits may have none: a clustering does not store the job's bookmark.
 
     Args:
-        path: of the table, which need not exist yet.
+        path: the table's path; the table need not exist yet.
     """
     if not lab.files(path):
         return BEGINNING

@@ -29,7 +29,7 @@ TOTALS = "customer_id STRING, cents BIGINT, upto STRING"
 
 @check("12.1")
 def reads_the_feed(lab, feed):
-    """Read the changes after the first commit of both tables, and after the last commit of one."""
+    """Let the function read changes after the first commit of two tables, and after the last."""
     counts = []
     for table, place in (("orders_cow", 0), ("orders_mor", 0), ("orders_cow", -1)):
         path, commits = lab.path(table), _commits(lab, 2, table)
@@ -75,7 +75,7 @@ def reads_the_feed(lab, feed):
 
 @check("12.2")
 def one_orders_life(lab, life):
-    """Ask for each of six made-up order histories, whose changes are shuffled."""
+    """Let the function restore each of six made-up order histories from their shuffled changes."""
     lives = made_up_lives(random.Random())
     changes = lab.spark.createDataFrame(changes_of(lives), CHANGES).coalesce(1)
     for order, truth in lives.items():
@@ -135,7 +135,7 @@ def _change(number: int, before: Image | None, after: Image | None) -> tuple:
 
 @check("12.3")
 def revenue_by_changes(lab, deltas):
-    """Ask for the revenue changes of made-up changes; compare with a full recompute."""
+    """Let the function compute the deltas of made-up changes; compare with a full recompute."""
     images = made_up_images(random.Random())
     rows = [_change(number, *pair) for number, pair in enumerate(images)]
     moved = deltas(lab.spark.createDataFrame(rows, CHANGES))
@@ -264,7 +264,7 @@ def _wrong_by(cents: int) -> str:
 
 @check("12.4")
 def totals_with_their_bookmark(lab, write_totals):
-    """Change the totals of two known customers and of a new one, in two copies."""
+    """Let the function change the totals of two known customers and a new one, in two copies."""
     for _ in range(2):
         path = scratch_copy(lab, _other_totals(lab), "totals")
         before = {row.customer_id: row for row in _totals(lab, path).collect()}
@@ -369,7 +369,10 @@ def _other_totals(lab) -> str:
 
 @check("12.5")
 def where_the_next_run_begins(lab, begin_of_next_run):
-    """Ask about the lesson's totals and about others; compare with the times of all changes."""
+    """Ask where the next run begins, for the lesson's totals and for a copy with other bookmarks.
+
+    From there, the run must read every change that is not in the totals yet, and no other.
+    """
     newest, totals = _commits(lab, 4)[-1], lab.path("revenue")
     times = _times(lab, newest)
     open_changes = 0

@@ -26,7 +26,7 @@ class Cost:
 
     Args:
         spark: the session.
-        path: of the table.
+        path: the table's path.
     """
 
     def __init__(self, spark, path: str):

@@ -29,7 +29,7 @@ NEW_DAYS = [str(date(2027, 1, 1) + timedelta(days=n)) for n in range(365)]
 
 @check("13.1")
 def registers_its_table(lab, save):
-    """Write twice to a Merge-on-Read table with a random name, and query the metastore."""
+    """Let the function write to a Merge-on-Read table twice, and query the metastore."""
     name, size = f"exercise_{secrets.token_hex(3)}", random.randint(20, 60)
     path, more = lab.path(name), MERGE_ON_READ | {NOTE: secrets.token_hex(3)}
     first, second = f"id < {size}", f"id BETWEEN {size - 4} AND {size + 4}"
@@ -140,10 +140,10 @@ class States:
     """Orders by status in an uncompacted Merge-on-Read table, for each way to read it.
 
     Args:
-        now: by a snapshot query of Spark.
-        then: as of the first commit.
-        base: in the newest base files alone.
-        parquet: rows in all Parquet files of the table.
+        now: counts in a snapshot query of Spark.
+        then: counts as of the first commit.
+        base: counts in the newest base files alone.
+        parquet: number of rows in all Parquet files of the table, old ones included.
     """
 
     now: Counter
@@ -154,7 +154,7 @@ class States:
 
 @check("13.3")
 def asks_without_java(lab, in_duckdb):
-    """Query a table that the answer does not know, and count the Spark jobs that this starts."""
+    """Let the answer query a table that it does not know; count the Spark jobs that this starts."""
     from hudi import HudiQueryType, HudiReadOptions
 
     path, states = _unknown_table(lab)

@@ -1,7 +1,7 @@
 """Shows the answers of several engines to the same questions: a matrix of rows and errors.
 
-Also shows deliveries that differ from the new rows, and times compared by the benchmark's rule,
-which allows for noise.
+Also shows the readers whose number of delivered rows is not the number of new rows, and compares
+times by the benchmark's rule, which allows for noise.
 """
 
 import re
@@ -150,7 +150,7 @@ def draw_differences(deliveries: pd.DataFrame, expected: str) -> str:
     """Return numbers of rows as an HTML table; numbers that differ from one column are amber.
 
     Args:
-        deliveries: a row per reader, a column per engine; missing for an engine that was left out.
+        deliveries: a row per reader, a column per engine; NaN for an engine that was left out.
         expected: the column to compare with.
     """
     rows = ["".join(map(shown.heading, ["", *deliveries.columns]))]
@@ -186,7 +186,7 @@ class Race:
         return (pd.DataFrame(rows).T * 1000).round().astype(int)
 
     def verdicts(self) -> pd.Series:
-        """Return the faster engine of each pair, or the verdict if the rounds do not decide."""
+        """Return the faster engine of each pair; `equal` or `inconclusive` if neither is faster."""
         spreads = {engine: Spread.of(times) for engine, times in self.rounds.items()}
         found = {}
         for one, other in combinations(spreads, 2):
@@ -199,7 +199,7 @@ def race(questions: Mapping[str, tuple], rounds: int = 5) -> Race:
     """Query the engines alternately, so that other load on the machine affects all of them.
 
     Args:
-        questions: by engine, the function that queries it and its arguments.
+        questions: by engine: the function that queries it, and the function's arguments.
     """
     times: dict[str, list[float]] = {engine: [] for engine in questions}
     for _ in range(rounds):

@@ -1,6 +1,6 @@
-"""Orders with fixed event times, sent to a topic of one partition in a fixed order.
+"""Orders with fixed event times, sent to a topic of one partition in a fixed sequence.
 
-With one partition there is a single order of arrival, and each batch is a section of it.
+With one partition the messages arrive in that sequence, and each batch is a section of it.
 """
 
 import json
@@ -59,7 +59,7 @@ class Order:
 
 
 def make_order(number: int, at: datetime, cents: int = 1000, customer: int = 1) -> Order:
-    """Return an order that was sent when it was made."""
+    """Return an order that was sent at its event time."""
     return Order(f"O-{number}", f"C-{customer}", cents, at, at)
 
 
@@ -101,7 +101,7 @@ def send_orders(bootstrap: str, topic: str, orders: Iterable[Order]) -> None:
 
     Args:
         bootstrap: `host:port` of the broker.
-        orders: in the order of arrival.
+        orders: the orders, in the sequence of their arrival.
     """
     ensure_topic(bootstrap, topic, partitions=1)
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})

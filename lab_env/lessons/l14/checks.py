@@ -116,7 +116,7 @@ def collected(lab, rows, output_mode: str) -> tuple[list[dict], Any]:
 
 
 def amounts_by(table, *columns: str) -> dict:
-    """Return the largest `revenue` per key, which is the last one, because amounts only add up.
+    """Return the largest `revenue` per key, which is the last one, because sums only grow.
 
     Args:
         table: a Spark table with a column `revenue`.
@@ -151,7 +151,7 @@ def _utc(seconds: int) -> datetime:
 
 @check("14.1")
 def revenue_per_minute(lab, answer):
-    """Run the answer on orders that arrived hours after they were made, and as a stream."""
+    """Run the answer on a stream, and on a batch of orders that arrived hours late."""
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as F
 
@@ -252,7 +252,7 @@ def _start_and_stop(lab, answer: Callable) -> None:
 
 @check("14.2")
 def final_soon_enough(lab, start_final):
-    """Run the query on a hidden stream: only final minutes, little lost, no long wait."""
+    """Run the query on a hidden stream; `judge_final` has the rules."""
     orders = phone_orders(secrets.randbelow(1_000_000))
     name = f"check_{secrets.token_hex(3)}"
     with spark_settings(lab.spark, QUICK | {EXTRA_BATCHES: "true"}):
@@ -278,11 +278,11 @@ def judge_final(
     watermark: datetime | None,
     counted: int | None = None,
 ) -> Decimal:
-    """Check that only final minutes were emitted, that little revenue was lost, and the delay.
+    """Check that only final minutes were emitted, soon enough, and that little revenue was lost.
 
     Args:
-        orders: of the stream, in the order of their arrival.
-        watermark: the query's last one; None without one.
+        orders: the stream's orders, in the order of their arrival.
+        watermark: the query's last watermark; None without one.
         counted: orders in the emitted minutes, if the answer counts them.
 
     Returns:
@@ -391,9 +391,9 @@ def judge_state(
 
     Args:
         rows: rows in state after each batch.
-        removed: whether any rows were removed from the state.
+        removed: True if any rows were removed from the state.
         keys: number of different pairs of customer and minute in the stream.
-        watermark: the one that applies to the last batch; None without one.
+        watermark: the watermark of the last batch; None without one.
         newest: newest `order_ts` before the last batch, which determines the watermark; `sent_at`
             is an hour later.
 
@@ -548,7 +548,7 @@ def same_after_replay(lab, start_board):
 
 
 def two_batches(seed: int) -> list[Order]:
-    """Return twelve orders in five minutes; one minute has orders in both halves."""
+    """Return twelve orders for two batches of six; one minute has orders in both batches."""
     rng = Random(seed)
     minutes = (0, 0, 1, 1, 2, 2, 2, 2, 3, 3, 4, 4)
     return [
@@ -558,7 +558,7 @@ def two_batches(seed: int) -> list[Order]:
 
 
 def _minutes_at(lab, path: str, right: Minutes) -> Minutes:
-    """Revenue per minute in a table, checked to have one row per minute."""
+    """Revenue per minute in a table, after a check that it has exactly one row per minute."""
     if not lab.files(f"{path}/.hoodie"):
         raise Unreadable("There is no Hudi table at `path` after the stream.")
     table = rows_at(lab, path)

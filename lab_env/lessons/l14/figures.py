@@ -31,8 +31,8 @@ class Arrival:
 
     Args:
         at: event time.
-        watermark: the one that applied to the batch; `NEVER` before there was one.
-        late: whether its window had ended by then.
+        watermark: the batch's watermark; `NEVER` before there was one.
+        late: True if its window had ended by then.
     """
 
     at: datetime
@@ -164,7 +164,7 @@ def state_files(objects: Iterable[StoredObject]) -> pd.DataFrame:
 
 
 def beside_each_other(emitted: pd.DataFrame, by_batch: pd.DataFrame) -> pd.DataFrame:
-    """Compare the revenue of each window by a stream with that by a batch query.
+    """Compare each window's revenue in a stream's output with its revenue in a batch query.
 
     Args:
         emitted: the stream's output: `customer_id`, `start` and `revenue`, one row per customer and

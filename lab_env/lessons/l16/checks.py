@@ -1,6 +1,6 @@
 """Checks of lesson 16: the fields that an alarm names, and a table's rows after a write.
 
-The expected values come from the topic itself, read without Spark, and from the table before.
+The expected values come from the topic, read without Spark, and from the table before the write.
 """
 
 import json
@@ -33,7 +33,7 @@ QUERY_TIMEOUT_S = 60
 
 @check("16.1")
 def names_unknown_fields(lab, unknown_fields):
-    """Ask about twenty events, two malformed ones, and a nested field."""
+    """Call the function for twenty events, which have a nested field, and some malformed ones."""
     chosen = random.Random()
     carried = dict(zip(chosen.sample(NAMES, 3), (1, 7, 12), strict=True))
     texts = list(MALFORMED)
@@ -71,7 +71,7 @@ def _counted(counts: dict[str, int]) -> str:
 
 @check("16.2")
 def fills_in_coupons(lab, backfill):
-    """Backfill two copies of the table, each with a copy of the stream's checkpoint."""
+    """Let the function backfill two copies of the table, each with a copy of the checkpoint."""
     messages = read_topic(lab.endpoints.kafka_bootstrap, lab.topic("orders"))
     events = [json.loads(message.value() or b"") for message in messages]
     sent = {(event["order_id"], event.get("coupon")) for event in events}
@@ -171,7 +171,7 @@ def _by_order(rows: pa.Table) -> dict[str, dict]:
 
 @check("16.3")
 def two_app_versions(lab, keep_coupons):
-    """Update orders in two copies from both versions of the app, in one batch and in two."""
+    """Stream updates by both versions of the app into two copies, in one batch and in two."""
     for batches in (1, 2):
         path, checkpoint = scratch_copy(lab, lab.path("orders"), "versions"), lab.scratch("check")
         commits, before = lab.xray(path).completed_writes.keys(), rows_of(path)
@@ -298,7 +298,10 @@ def _streamed(lab, changes: Sequence[dict], per_batch: int) -> DataFrame:
 
 @check("16.4")
 def a_second_name(lab, offer_voucher):
-    """Offer the new name on copies with all commits and with fewer; read both by the old name."""
+    """Let the function add `voucher`, a second name of `coupon`, to two copies of the table.
+
+    One copy lacks the last two commits. `coupon` must remain readable in both.
+    """
     orders = lab.path("orders")
     for hidden in (), lab.xray(orders).instants[-2:]:
         path = lab.scratch("renamed")

@@ -1,6 +1,6 @@
 """Shows how a table's schema changes: by commit, in its current files, and write by write.
 
-Also sends a lesson's own events, and computes the board that they add up to.
+Also sends a lesson's own events, and computes the right board from them.
 """
 
 import io
@@ -61,9 +61,9 @@ def send_events(lab, topic: str, events: Iterable[dict]) -> None:
 
 
 def board_of(events: Iterable[dict]) -> pd.DataFrame:
-    """Return the board that the events add up to: revenue by status and coupon (yes or no).
+    """Compute the right board from the events: revenue by status and coupon (yes or no).
 
-    An order has its newest event's status and amount, and the last coupon that any event named.
+    An order has the status and amount of its newest event, and the last coupon in any event.
 
     Returns:
         Columns `status`, `coupon`, `revenue` (euros, a Decimal), sorted in this order.
@@ -81,10 +81,10 @@ def board_of(events: Iterable[dict]) -> pd.DataFrame:
 
 
 def counts_of(answer) -> dict[str, int]:
-    """Return an answer's names and numbers; it may be a table of two columns or a dictionary.
+    """Convert an answer, a table of two columns or a dictionary, to numbers by name.
 
     Raises:
-        Unreadable: it has another form, or a name is there twice.
+        Unreadable: the answer is neither of these, or has a name twice.
     """
     if isinstance(answer, pd.DataFrame) and len(answer.columns) == 1:  # the names are its index
         answer = answer.iloc[:, 0]
@@ -141,8 +141,8 @@ class SchemaTrials:
     """Results of writes with other schemas, each into its own copy of one table.
 
     Args:
-        before: column to type, before any of them.
-        results: by the name of each write: column to type after it, or the error that refused it.
+        before: the column types before any of the writes, by column.
+        results: by write: the column types after it, or the error that refused it.
     """
 
     before: Mapping[str, str]
@@ -206,10 +206,11 @@ def _only_added_to(before: str, after: str) -> bool:
 def ask_readers(
     questions: Mapping[str, Callable[[], pd.DataFrame]], columns: Iterable[str]
 ) -> pd.DataFrame:
-    """Run readers, and return what their rows contain in some columns.
+    """Run readers, and count the rows in which each column has a value.
 
     Args:
-        questions: by reader, a function that returns all its rows.
+        questions: by reader: a function that returns all its rows.
+        columns: the columns to count.
 
     Returns:
         A row per reader: `rows`; for each column the number of rows with a value (`3 of 600`) or

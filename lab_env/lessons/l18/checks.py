@@ -65,7 +65,7 @@ def one_order(spark: Any, key: int, status: str) -> Any:
 
 @check("18.1")
 def one_lock_for_both(lab, lock_options):
-    """Write with one job's options while the colleague's write, with the other's, is frozen."""
+    """Write with one job's lock options while the colleague's write is frozen, with the other's."""
     if not callable(lock_options):
         raise Unreadable("A function of a job's name and a table's path is expected.")
     table = scratch_copy(lab, lab.path("orders"), "two_jobs")
@@ -146,7 +146,7 @@ DAYS = range(3)  # each with 100 orders in two file groups
 
 
 def batches_of(chosen: random.Random) -> list[list[int]]:
-    """Return the orders in two batches of the stream: all of one day, and one file of another day.
+    """Return the orders of two batches: each touches one whole day, and one file of another day.
 
     Each batch leaves one day free: the middle one in one batch, the first or last in the other. So
     the free day is neither always the same nor always before or after the stream's days.
@@ -192,7 +192,9 @@ def expect_no_conflict(
     batch: Sequence[int],
     files: Mapping[int, tuple[str, str]],
 ) -> None:
-    """Check that no file is written twice and corrections of free table partitions go through.
+    """Check that allowed corrections avoid the stream's files, and that none waits needlessly.
+
+    A correction waits needlessly if the stream writes nothing to its table partition.
 
     Args:
         allowed: orders that the function lets through, for example `O-17`.
@@ -249,7 +251,7 @@ def nothing_of_the_dead(lab, clean_up):
     """Let the function clean up a copy of the table that the killed writer left.
 
     A second writer is active on the copy: its write is unfinished, and its heartbeat is renewed.
-    Then the function is called again, when there is no dead writer.
+    Then the function is called again, now without a dead writer.
     """
     if not callable(clean_up):
         raise Unreadable("A function that gets the path of a table is expected.")
@@ -344,7 +346,7 @@ def _is_pending(table, instant: str) -> bool:
 
 
 def add_a_living_write(lab, table: str) -> str:
-    """Copy a table's unfinished write, as if it had been requested a moment (1 ms) earlier.
+    """Copy a table's unfinished write to an instant that is 1 ms earlier.
 
     Args:
         table: its path; it must have exactly one unfinished write.
@@ -369,7 +371,7 @@ def add_a_living_write(lab, table: str) -> str:
 
 @contextlib.contextmanager
 def _heartbeat(lab, table: str, instant: str) -> Generator[None]:
-    """Renew the heartbeat of a write while the body runs; the first is written before."""
+    """Renew the heartbeat of a write while the body runs; the first one is written before."""
     key = store.key_of(f"{table}/.hoodie/.heartbeat/{instant}")
     s3, bucket, over = store.client(lab.endpoints), lab.endpoints.bucket, threading.Event()
 

@@ -48,7 +48,7 @@ class WriteFailed(LabError):
     """Error of a colleague's write that ended before it could be frozen.
 
     Args:
-        outcome: how it ended.
+        outcome: outcome of the write, as in `Running`.
     """
 
     def __init__(self, outcome: str):
@@ -66,7 +66,7 @@ class Running:
         ended: seconds since 1970; 0 while it runs.
         frozen: begin and end of the time when it was frozen, seconds since 1970.
         outcome: `committed`, `killed`, or the error; empty while it runs.
-        printed: its output.
+        printed: output of the code.
         instant: the instant in which it was frozen.
         locks: the locks held by each writer from the freeze to the end of the write.
     """
@@ -210,7 +210,7 @@ class Colleague:
         """Start the code, freeze it in the middle of its write while the body runs, then resume it.
 
         It is frozen when a data file of its write is in the store and its commit is not. It holds
-        no lock then, so the body can take it.
+        no lock then, so the body can take one.
 
         Raises:
             WriteFailed: the write ended before a data file was in the store.
@@ -270,8 +270,8 @@ class Colleague:
     def _freeze(self, data: Rule, stack: contextlib.ExitStack, running: Running) -> str:
         """Freeze the JVM after it has written a data file; return the instant of the write.
 
-        The gate holds an answer of the store until the JVM is frozen, so it cannot have started its
-        commit.
+        The gate holds back the store's answer to that file until the JVM is frozen, so the JVM
+        cannot have started its commit.
         """
         try:
             jvm = self.jvm

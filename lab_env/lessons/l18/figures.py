@@ -22,7 +22,7 @@ class Race:
 
     Args:
         runs: each writer's run, by writer: `you`, `colleague`.
-        commits: writer of each completed instant, and its completion in seconds since 1970.
+        commits: for each completed instant: its writer, and its completion (seconds since 1970).
         written: by writer, bytes of data files that belong to a complete commit.
         wasted: by writer, bytes of data files that belong to none.
         locks: times at which a writer held a lock.
@@ -38,7 +38,8 @@ class Race:
 def race_of(lab, table: str, mine: Running, hers: Running) -> Race:
     """Collect the results of two concurrent writes of a table.
 
-    An instant that was requested during your write is yours: the colleague was frozen then.
+    An instant that was requested during your write is attributed to you, because the colleague was
+    frozen at that time.
     """
     picture = lab.xray(table)
 

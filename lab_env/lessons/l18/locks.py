@@ -1,4 +1,4 @@
-"""The holders of locks over time: a lock's nodes in ZooKeeper, watched while a lesson runs.
+"""Records when each writer held a lock, by watching the locks' nodes in ZooKeeper.
 
 A writer that wants a lock creates a numbered node below the lock's path. The lowest number holds
 the lock until its node is deleted.
@@ -29,7 +29,7 @@ class Node:
     """A writer's place in the queue of a lock.
 
     Args:
-        path: of the lock.
+        path: the lock's path.
         number: its place; the lowest number holds the lock.
         writer: its creator; empty if unknown.
         made: creation time, seconds since 1970.
@@ -48,8 +48,8 @@ class Holding:
     """A period in which a writer held a lock.
 
     Args:
-        path: of the lock.
-        writer: its holder.
+        path: the lock's path.
+        writer: the holder.
         began: seconds since 1970.
         ended: seconds since 1970.
     """
@@ -85,7 +85,7 @@ class LockWatch:
     Args:
         client: a connected kazoo client.
         roots: the paths; they need not exist.
-        writer: returns the writer to which a lock taken at this moment belongs.
+        writer: returns the only writer that can take a lock at the moment.
     """
 
     def __init__(self, client: Any, roots: Iterable[str], writer: Callable[[], str]):

@@ -1,4 +1,4 @@
-"""Draws metrics over time and the shop's board with its alert lamp; waits; computes the books."""
+"""Draws metrics over time and the shop's board with its alert lamp; computes the books."""
 
 import json
 import os
@@ -72,7 +72,7 @@ def scrape_config(pages: Mapping[str, str], namespace: str) -> str:
     """Return the part of `prometheus.yml` that lists the pages to scrape, once a second.
 
     Args:
-        pages: by job, the address of its metrics page.
+        pages: address of the metrics page, by job.
         namespace: added as a label, by which a reset of the lesson finds the metrics.
 
     Returns:
@@ -101,7 +101,7 @@ def metric_lines(page: str, *words: str) -> list[str]:
 
 
 def show_numbers(numbers: pd.DataFrame):
-    """Return the exporter's numbers as a table, a column per pipeline, without empty rows.
+    """Return the exporter's metrics as a table, a column per pipeline, without empty rows.
 
     Args:
         numbers: result of `lab.pipeline_metrics()`, or some of its rows.
@@ -121,8 +121,8 @@ def draw_over_time(
     """Draw numbers over time as steps; the seconds in which Spark was frozen are shaded.
 
     Args:
-        panels: by title, the lines of a panel: results of `query_range` (`time`, `value`) by name.
-            A gap means that Prometheus got no sample.
+        panels: for each panel's title, its lines: results of `query_range` (`time`, `value`) by
+            name. A gap means that Prometheus got no sample.
         frozen: begin and end of each freeze, seconds since 1970.
     """
     height = 1.2 + 1.3 * len(panels)
@@ -155,10 +155,10 @@ def draw_over_time(
 
 
 def books_of(sends: Iterable[Send]) -> list[tuple]:
-    """Return the accountants' totals of each day, computed from the tills' events alone.
+    """Compute the accountants' totals of each day from the events as sent, not from a table.
 
     Args:
-        sends: valid ones, in any order.
+        sends: valid sends, in any order.
 
     Returns:
         Per day of creation: day, number of orders that are not erased, their revenue, and the time
@@ -188,7 +188,7 @@ def draw_board(board: pd.DataFrame, oldest_unread: float, firing: bool) -> str:
     Args:
         board: `status` and `revenue`.
         oldest_unread: seconds that the oldest unread message has waited.
-        firing: whether the alert fires.
+        firing: True if the alert fires.
 
     Returns:
         HTML: a bar per status, and a lamp that is green or red.

@@ -16,17 +16,17 @@ NEVER: Span = (SECONDS + 1, SECONDS + 1)
 
 
 def _calm(second: int) -> float:
-    """Age of the oldest unread message with batches every three seconds."""
+    """Age of the oldest unread message if a batch runs every three seconds."""
     return second % 3
 
 
 @dataclass(frozen=True)
 class Scenario:
-    """A sequence of events.
+    """Made-up metrics over 90 seconds, and whether the alert must fire.
 
     Args:
         name: what happens, in a few words.
-        rings: whether the alert must fire.
+        rings: True if the alert must fire.
         unread: age of the oldest unread message by second of the scenario.
         behind: number of unread messages by second.
         last_commit: seconds since the newest commit, by second.
@@ -211,7 +211,7 @@ class Expectation:
         scenario: the scenario.
         begin: first second of the period.
         end: last second.
-        fired: whether the alert is expected to fire.
+        fired: True if the alert is expected to fire.
     """
 
     scenario: Scenario

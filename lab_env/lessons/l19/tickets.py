@@ -1,6 +1,6 @@
-"""Four complaints of exercise 19.4: breaks four things by real operations, and collects evidence.
+"""The four tickets of exercise 19.4: causes each fault by a real operation, and measures it.
 
-Everything that is broken is a copy or belongs to the ticket alone; the lesson's own stream is not
+The faults are in copies, or in tables and topics of the tickets; the lesson's own stream is not
 affected.
 """
 
@@ -55,7 +55,7 @@ def topic_of(lab, name: str) -> str:
 def hand_over(
     lab, query, options: dict[str, str], sends: Sequence, sent: int, more: int
 ) -> pd.DataFrame:
-    """Break four things, and let the exporter watch their streams.
+    """Cause the faults of all four tickets, and let the exporter watch the tickets' streams.
 
     Args:
         query: the lesson's own stream, which has read all messages; its table is not compacted.
@@ -64,8 +64,8 @@ def hand_over(
             skips them.
 
     Returns:
-        One row per ticket: complaint, topic, checkpoint, table, and the lag that the stream itself
-        reports (`says_behind`, messages); empty where there is none.
+        One row per ticket: complaint, topic, checkpoint, table, and `says_behind`, the lag in
+        messages that the stream itself reports; empty where the ticket has none of it.
     """
     live = lab.path(LIVE)
     overlay_table(lab, live, table_of(lab, "B"))
@@ -107,10 +107,10 @@ def _run(writer, checkpoint: str) -> str:
 
 
 def _wait_until_measured(lab, names: Sequence[str]) -> None:
-    """Wait until the exporter has read every part of some pipelines, after it has connected.
+    """Wait until the exporter can read the topic, checkpoint and table of each of these pipelines.
 
     Raises:
-        LabError: it cannot read one of them.
+        LabError: it cannot read one of these parts in time.
     """
     deadline = time.monotonic() + MEASURED_S
     down = pd.DataFrame()
@@ -133,7 +133,7 @@ def _replace_checkpoint(lab, options: dict[str, str]) -> str:
 
 
 def _keep_a_savepoint(lab, options: dict[str, str]) -> None:
-    """C: set a savepoint and leave it; each write cleans what the savepoint does not keep."""
+    """C: set a savepoint and never delete it; each write cleans, except the savepoint's files."""
     path = table_of(lab, "C")
     for version in range(4):  # the fourth is the first that finds something to clean
         rows = lab.spark.sql(f"""
@@ -172,7 +172,7 @@ class Evidence:
     """The lab's measurements of one ticket.
 
     Args:
-        name: of the ticket.
+        name: the ticket's letter.
         cause: the cause of the complaint.
         number: the number that proves it.
         lag: unread messages by topic partition; empty without a stream.
@@ -181,7 +181,7 @@ class Evidence:
         checkpoint_batch: newest batch that the checkpoint has committed; None without one.
         savepoints: number of the table's savepoints.
         pending: number of instants that are not complete.
-        merge_on_read: whether the table may have logs.
+        merge_on_read: True if the table may have logs.
     """
 
     name: str
@@ -284,7 +284,7 @@ def evidence_of(lab) -> dict[str, Evidence]:
 
 
 def _facts(picture: Snapshot) -> dict:
-    """Facts taken from a table's X-ray."""
+    """Fields of `Evidence` that a table's X-ray shows."""
     checkpoints = (picture.commit().checkpoint or {}).values()
     return {
         "logs": sum(len(found.logs) for found in picture.current),

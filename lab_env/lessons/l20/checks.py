@@ -18,7 +18,7 @@ DEFAULT_TRIGGER = 5  # deltacommits from which Hudi plans a compaction by itself
 
 @check("20.1")
 def writes_to_three_sinks(lab, write):
-    """Write three orders, then one of them again, to files and to a table of each type."""
+    """Let the function write three orders, then one of them again, to each of the three sinks."""
     files = lab.scratch("json")
     new, paid = _orders(lab, FIRST, "new", 0), _orders(lab, SECOND, "paid", 1)
     for batch in (new, paid):
@@ -62,7 +62,7 @@ def writes_to_three_sinks(lab, write):
 
 @check("20.2")
 def asks_and_compacts(lab, answer):
-    """Query and compact a copy of a table in which O-2 is new in the base file, paid in a log."""
+    """Let the function query and compact a table in which a log changes O-2 from new to paid."""
     read, compact = answer
     path = scratch_copy(lab, _table_with_log(lab), "compact")
     for kind, right, why in (
@@ -100,7 +100,7 @@ def asks_and_compacts(lab, answer):
 
 @check("20.3")
 def computes_the_break_even(lab, break_even):
-    """Ask for the break-even of made-up runs, some of which have none."""
+    """Call the function for made-up runs, some of which have no break-even."""
     runs = made_up_runs(Random())
     frame = lab.spark.createDataFrame(as_recorded(runs), RECORDED)
     rows = as_rows(break_even(frame), ["index", "factor", "commits"])
@@ -230,7 +230,7 @@ def when_is_it_a_difference(lab, judge):
 
 
 def drawn_cases(rng: Random) -> list[tuple[tuple[int, ...], tuple[int, ...], str]]:
-    """Return rounds of small numbers, so that bounds often touch; some do not overlap."""
+    """Return random pairs of measurements with small numbers, so that their ranges often touch."""
     cases = []
     for _ in range(400):
         rounds, apart = rng.randint(2, 4), rng.choice((0, 2, 4))

@@ -71,7 +71,7 @@ def bill_table(bills: Mapping[str, Bill]) -> pd.DataFrame:
 
 
 def promises(sinks: dict, grown: dict, board: Mapping[str, float]):
-    """Return the questions that the articles left open, with this lesson's answers and the rest.
+    """Return the questions that the articles left open, this lesson's answers, and what stays open.
 
     Args:
         board: figures of the lesson's own Merge-on-Read table before its compaction: `bytes`, a
@@ -126,7 +126,7 @@ def promises(sinks: dict, grown: dict, board: Mapping[str, float]):
 
 
 def _ratios(run: dict, metric: str, pair: str) -> list[float]:
-    """Ratio of the medians in each workload."""
+    """Ratio of two sinks' medians in each workload."""
     return [row["verdicts"][pair]["ratio"] for row in run["metrics"] if row["metric"] == metric]
 
 

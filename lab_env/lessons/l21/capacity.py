@@ -70,7 +70,7 @@ class Fitted:
 
     @property
     def a(self) -> Between:
-        """Seconds per batch."""
+        """Seconds per batch that do not depend on rows or cores."""
         return self.between(lambda line: line.a)
 
     @property

@@ -102,7 +102,7 @@ def read_table(path: str) -> pd.DataFrame:
 
 @check("21.2")
 def what_ran_twice(lab, done_twice):
-    """Ask about made-up task lists, one of them without repeated tasks."""
+    """Call the function for made-up task lists, one of them without repeated tasks."""
     for tasks in made_up_lists():
         said = done_twice(tasks.copy())
         expect(said is not None, "Your function returns nothing.")
@@ -140,7 +140,10 @@ def counts(tasks: pd.DataFrame) -> dict[str, int]:
 
 
 def made_up_lists() -> list[pd.DataFrame]:
-    """Return task lists as a dead executor leaves them; in each, every wrong count differs."""
+    """Return task lists as after the death of an executor, and one without repeated tasks.
+
+    In the former, every wrong count of `counts` differs from the right one.
+    """
     return [*(_made_up_list() for _ in range(3)), table_of([_try(7, task) for task in range(4)])]
 
 
@@ -189,7 +192,7 @@ class Load:
         a: seconds per batch.
         b: core-seconds per row.
         freshness: maximum age of an event when readers see it, seconds.
-        partitions: of the topic.
+        partitions: number of partitions of the topic.
     """
 
     rate: float
@@ -226,7 +229,7 @@ SHOWN_FIRST = (
 
 @check("21.3")
 def cores_for_a_load(lab, cores_for):
-    """Ask for the smallest number of cores that keeps up, for fixed and random loads."""
+    """Call the function for fixed and random loads; it returns the fewest cores that keep up."""
     for load in [*SHOWN_FIRST, *_loads(random.Random())]:
         said = _cores(cores_for(*astuple(load)))
         here = (
@@ -271,7 +274,10 @@ def _cores(answer) -> float:
 
 
 def _loads(rng: random.Random) -> list[Load]:
-    """Loads whose result is clearly not whole, and loads of powers of two, which are exact."""
+    """Loads for which floating point cannot change the answer.
+
+    Their exact number of cores is far from a whole number, or they consist of powers of two.
+    """
     loads = []
     while len(loads) < 40:
         load = Load(
@@ -295,7 +301,7 @@ def _loads(rng: random.Random) -> list[Load]:
 
 @check("21.4")
 def the_bill(lab, bill):
-    """Ask for the cost of fixed and random applications."""
+    """Call the function for the cost of fixed and random applications."""
     draw = random.Random()
     drawn = (
         (draw.randint(1, 30), draw.randint(1, 7), 10.0 * draw.randint(1, 90)) for _ in "x" * 12

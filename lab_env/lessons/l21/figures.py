@@ -30,12 +30,12 @@ class ProcessBox:
     """One process in the drawing.
 
     Args:
-        name: what it is.
+        name: kind of process.
         does: its purpose, in a few words.
-        pid: its process id.
+        pid: process id.
         column: 0 for processes that start others, 1 for those that they have started.
-        jvm: whether it is a JVM.
-        megabytes: its resident memory, MiB.
+        jvm: True if it is a JVM.
+        megabytes: resident memory, MiB.
     """
 
     name: str

@@ -12,8 +12,8 @@ RECORDED = "-rec-"  # in every id of the recorded hour
 def events_in_order(shops: int = 1) -> Iterator[Send]:
     """Yield the recorded hour as sent by several shops, one after the other.
 
-    Only events in time and in order, each once: in a topic of one partition the last event of an
-    order is its newest.
+    Late, duplicate and malformed events are left out, so in a topic of one partition the last event
+    of an order is its newest.
 
     Args:
         shops: number of shops; each sends the same events with other ids.

@@ -66,7 +66,7 @@ def kill_while_it_works(
 
 
 def _meet_task(pages: SparkPages, query, batch: int) -> RunningTask | None:
-    """The first running task of this batch or a later one; None if the query ends first."""
+    """Wait for a running task of this batch or a later one; None if the query ends first."""
     while query.isActive:
         report = query.lastProgress
         if report is not None and report["batchId"] >= batch - 1:
@@ -101,10 +101,10 @@ def alive_workers() -> list[int]:
 
 
 def stop_worker(spark, number: int) -> None:
-    """Stop a worker with its executor, and wait until Spark notices.
+    """Stop a worker and its executor, and wait until Spark notices.
 
     Args:
-        number: of the worker, 1 or 2.
+        number: number of the worker, 1 or 2.
     """
     services.Cluster().stop_worker(number)
     wait_for_executors(spark, 1)
@@ -114,7 +114,7 @@ def start_worker(number: int) -> None:
     """Start a worker again; some seconds later it has an executor for the session.
 
     Args:
-        number: of the worker, 1 or 2.
+        number: number of the worker, 1 or 2.
     """
     services.Cluster().start_worker(number)
 
@@ -140,7 +140,7 @@ def on_one_core(spark) -> Generator[bool]:
     """Pin all executors of a session to one core of this machine while the body runs.
 
     Yields:
-        Whether it was done: only Linux and Windows let a program choose its core.
+        True if the executors were pinned: only Linux and Windows let a program choose its cores.
     """
     pages = SparkPages(spark)
     wait_for_executors(spark, len(services.Cluster().workers()))

@@ -33,8 +33,8 @@ class RunningTask:
     """A task that was running when Spark was queried.
 
     Args:
-        stage: its stage's number.
-        task: its number in the stage.
+        stage: number of its stage.
+        task: number of the task in the stage.
         executor: the executor that runs it.
         seconds: time since its launch.
     """

@@ -1,4 +1,4 @@
-"""Recorded full runs of the workbench: this lab's last run, or the one that comes with the course.
+"""Recorded full runs of `lab bench` and the tour: this lab's last run, or the course's own.
 
 The other modules of this package draw the charts that lessons show of these runs.
 """
@@ -20,7 +20,7 @@ def keep(part: str, found: dict) -> None:
 
     Args:
         part: `tour`, `backlog`, `sinks`, `growth`, `tuning` or `formats`.
-        found: its report, as plain data.
+        found: the run's report, as plain data for JSON.
     """
     _own(part).write_bytes(gzip.compress(json.dumps(found).encode(), mtime=0))
 

@@ -1,4 +1,4 @@
-"""A finished campaign in one small file; one comes with the course, for lesson 17."""
+"""Results of a finished campaign, saved in one small file; lesson 17 shows the course's own."""
 
 import gzip
 import json
@@ -25,18 +25,18 @@ class Result:
     """Result of one case.
 
     Args:
-        case: its number.
-        fault: its class.
-        attempt: number of the group's pair of tables that was used.
-        where: planned target.
+        case: number of the case.
+        fault: class of the fault.
+        attempt: number of the group's run, from 1; each gets new tables.
+        where: planned target of the fault.
         outcome: one of `verdicts.OUTCOMES`, or `broken` if the campaign itself failed.
-        landed: actual target.
+        landed: actual target of the fault.
         recovery_seconds: from the fault's end until everything sent had been committed.
         seconds: duration of the whole case.
         restarts: number of times the writer was restarted.
         judgements: sentences about the tables.
         readers: each reader's result on a damaged table.
-        evidence: for a failure report.
+        evidence: facts for a failure report.
         started_at: seconds since 1970.
     """
 
@@ -72,7 +72,7 @@ class Row:
         planned: number of cases in the plan.
         run: number of cases that have run.
         as_expected: number of those that had an expected outcome.
-        outcomes: outcome to number.
+        outcomes: number of cases by outcome.
     """
 
     fault: str
@@ -110,8 +110,8 @@ class Recorded:
     """A recorded run of a campaign.
 
     Args:
-        seed: of its plan.
-        size: of its plan.
+        seed: the plan's seed.
+        size: the plan's size.
         began_at: seconds since 1970.
         results: by case number; only unexpected ones include evidence.
     """
@@ -126,9 +126,9 @@ class Recorded:
         return summary(make_plan(self.seed, self.size), self.results)
 
     def table(self) -> pd.DataFrame:
-        """Return one row per class of faults: cases, as expected, outcomes, seconds to recover.
+        """Return one row per class of faults: number of cases, outcomes, seconds to recover.
 
-        A dash means that nothing recovers by itself.
+        A dash means that no case of the class has recovered by itself.
         """
         table = pd.DataFrame(
             [
@@ -161,7 +161,7 @@ def keep(seed: int, size: str, results: dict[str, Result], file: Path) -> None:
     """Write a campaign's results to a file.
 
     Args:
-        file: its name ends in `.json.gz`.
+        file: path of the file, which ends in `.json.gz`.
     """
     short = [asdict(replace(r, evidence={} if r.ok else r.evidence)) for r in results.values()]
     began = min((result.started_at for result in results.values()), default=0.0)

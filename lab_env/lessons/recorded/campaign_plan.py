@@ -85,7 +85,7 @@ def make_plan(seed: int, size: str) -> tuple[Case, ...]:
 
 
 def find_case(plan: Iterable[Case], wanted: str) -> Case:
-    """Find a case by number, or the campaign's own test.
+    """Find a case by number, or the planted loss, which tests the campaign itself.
 
     Args:
         wanted: for example `042`, or `planted`.
@@ -103,7 +103,7 @@ def find_case(plan: Iterable[Case], wanted: str) -> Case:
 
 
 def _small() -> list[dict]:
-    """Four kills at chosen points, three short outages, two damages, a lost checkpoint."""
+    """Four kills at chosen points, three short outages, two cases of damage, a lost checkpoint."""
     return [
         _kill("data", "after", "mor"),
         {"fault": "store_stopped", "seconds": 3},
@@ -174,12 +174,12 @@ def _kill_points() -> list[tuple[str, str, str]]:
 
 
 def _k(point: str, random: Random) -> int:
-    """Position of the request; random for classes with several requests per batch, else 1."""
+    """Position of the request in its class: random if a batch has several such requests, else 1."""
     return 1 + int(random.random() * 3) if point in MANY_PER_BATCH else 1
 
 
 def _one_of_each_first(faults: list[dict]) -> list[dict]:
-    """Put one case of each class first, and for kills one of each point."""
+    """Put one case of each class first; of kills, one for each class of requests."""
     first: dict[tuple[str, str], dict] = {}
     rest = []
     for fault in faults:

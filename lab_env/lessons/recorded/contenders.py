@@ -60,7 +60,7 @@ class Contender:
         title: the name that readers see.
         table: properties of the table; for Hudi, options of each write.
         advice: steps of tuning; none for a default table.
-        name_partitions: whether MERGE names the table partitions that it changes.
+        name_partitions: True if MERGE names the table partitions that it changes.
     """
 
     key: str

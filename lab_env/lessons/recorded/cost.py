@@ -65,7 +65,7 @@ def bill(figures: dict[str, float], query: str, prices: dict[str, float]) -> Bil
     """Compute the cost of a sink.
 
     Args:
-        figures: its figures in one scenario, by metric.
+        figures: the sink's figures in one scenario, by metric.
         query: for example `aggregate`.
         prices: result of `read_prices`.
     """
@@ -114,7 +114,7 @@ class Crossing:
     Args:
         rounds: `break_even` of each round.
         at: the median if the rounds agree on a number, else None.
-        text: the same in words.
+        text: the number, or the reason why there is none, in words.
     """
 
     rounds: tuple[float | None, ...]
@@ -149,7 +149,7 @@ def costs(report: dict, query: str = "aggregate", prices: dict[str, float] | Non
     Args:
         report: result of `summary`.
         query: for example `aggregate`.
-        prices: result of `read_prices`; by default it is read.
+        prices: result of `read_prices`; by default read from its file.
 
     Returns:
         By scenario: `bills` by sink, computed from the medians, and `crossings`, where each table

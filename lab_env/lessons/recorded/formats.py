@@ -1,4 +1,4 @@
-"""The claims of `lab bench formats`: what a table format does well, according to the rounds.
+"""The claims of `lab bench formats`: for each metric, the table format that is ahead.
 
 A format is said to be ahead only if the rounds of one of its tables do not overlap with those of
 any other format's table, by the rule of `tables.probes.verdict`.
@@ -17,11 +17,11 @@ class Measure:
     """A metric as the page shows it.
 
     Args:
-        column: its title within the columns of its group; `{small}` and `{large}` are the events of
-            a commit.
-        title: its title elsewhere; by default that of the column.
+        column: its title as a column of its group; `{small}` and `{large}` stand for the number of
+            events in a commit.
+        title: its title elsewhere; by default the same as `column`.
         divisor: converts the metric's unit to the title's.
-        claimed: whether the page names the format that is ahead.
+        claimed: True if the page names the format that is ahead.
     """
 
     metric: str
@@ -156,7 +156,7 @@ def _of_other_formats(figures: Mapping[str, list[float]], key: str) -> dict[str,
 
 
 def claims(run: dict) -> list[Claim]:
-    """Return what each format does best according to the rounds, in the order of `MEASURES`."""
+    """Return the measures at which a format is ahead, in the order of `MEASURES`."""
     found = []
     for measure in MEASURES:
         for factor in run["size"]["factors"]:

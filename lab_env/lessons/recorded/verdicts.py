@@ -16,7 +16,7 @@ class Expected:
 
     Args:
         title: the fault in words.
-        expect: expected outcomes, of `OUTCOMES`.
+        expect: expected outcomes, from `OUTCOMES`.
         promise: guarantee of Hudi, Spark or the store.
         source: where the guarantee is documented.
     """

@@ -50,7 +50,7 @@ def client(address: str, seconds: float = TIMEOUT_S):
 
 
 def partition_key(key: str, send_id: str) -> str:
-    """Partition key of a record, from the order's key and the send's id; see the module."""
+    """Partition key of a record: the order's key and the send's id, separated by a space."""
     return f"{key} {send_id}"
 
 
@@ -66,7 +66,7 @@ def hash_key(key: str) -> str:
 
 
 def shard_number(shard_id: str) -> int:
-    """Number in `shardId-000000000007`: the partition in the ledger and the dead letters."""
+    """Number in `shardId-000000000007`: ledger and dead letters record it as the partition."""
     return int(shard_id.rpartition("-")[2])
 
 
@@ -125,7 +125,7 @@ def iterator_after(kinesis, stream: str, shard_id: str, sequence: str = "") -> s
 def more_waits(page: dict, limit: int = PAGE) -> bool:
     """True if a shard may have records after a page.
 
-    A full page counts, too: the emulator may report half a millisecond behind as zero.
+    A full page counts, too, because the emulator may round a lag below a millisecond to zero.
     """
     return page["MillisBehindLatest"] > 0 or len(page["Records"]) == limit
 
@@ -164,7 +164,7 @@ def count_records(address: str, stream: str) -> dict[int, int]:
 
 @contextmanager
 def refusals(address: str, stream: str) -> Generator[None]:
-    """Turn refusals of Kinesis, and network errors, into a `LabError`."""
+    """Turn errors of Kinesis and of the network in the body into a `LabError`."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     try:

@@ -141,7 +141,7 @@ def _watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, in
 
 
 def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
-    """All messages of the topic, in order within each topic partition; no aborted transactions.
+    """All messages of the topic except aborted ones, in order within each topic partition.
 
     Args:
         bootstrap: `host:port` of the broker.

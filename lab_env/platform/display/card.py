@@ -1,4 +1,4 @@
-"""Results as small cards for JupyterLab, readable in its light and its dark theme."""
+"""Small cards that show results in JupyterLab, in its light and its dark theme."""
 
 import re
 from html import escape

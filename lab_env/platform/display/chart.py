@@ -75,11 +75,11 @@ def new_panels(
 
 
 def note(axes, text: str, place: tuple, shift: tuple[float, float], **look) -> None:
-    """Write a small text next to a place in a chart.
+    """Write a small text next to a point in a chart.
 
     Args:
-        place: x and y in the units of the axes.
-        shift: distance from the place to the text, in points.
+        place: x and y of the point, in the units of the axes.
+        shift: distance from that point to the text, in typographic points.
         look: keyword arguments of `annotate`, for example `ha="center"`.
     """
     look = {"fontsize": 9, "color": INK} | look

@@ -1,4 +1,4 @@
-"""Python code in JupyterLab's own colours, light and dark."""
+"""Python code as HTML in the colours of JupyterLab's editor, in both themes."""
 
 from html import escape
 

@@ -19,9 +19,7 @@ BEGUN = "it has just started"
 
 @contextmanager
 def announced(report_progress: Progress) -> Generator[Progress]:
-    """Let other processes wait for the set-up in the body; yield a reporter that shows them its
-    progress.
-    """
+    """Announce the set-up in the body; yield a reporter whose progress other processes see."""
     lock = _lock_file()
 
     def report(line: str) -> None:

@@ -1,8 +1,8 @@
 """Make `.venv` from requirements.lock on a machine that has only Python; `make setup` starts here.
 
-The `lab` in `.venv` does the rest: `setup`, or `jupyter` if that is the argument. Standard library
-only. An interrupted step is repeated, so a killed run can be started again; once complete, a stamp
-file tells later runs that there is nothing to do.
+The `lab` in `.venv` does the rest: `setup`, or `jupyter` if that is the argument. This module uses
+only the standard library. An interrupted step is repeated, so a killed run can be started again;
+once complete, a stamp file tells later runs that there is nothing to do.
 """
 
 import contextlib
@@ -114,7 +114,7 @@ def _use_supported_python():
 
 
 def _go_on_in(programs):
-    """Run this set-up in the first of the programs that is a supported Python."""
+    """Restart this set-up in the first of the programs that is a supported Python."""
     for program in map(str, programs):
         # It must run: a pyenv shim may exist without the version behind it.
         command = [program, "-I", "-c", "import sys; print(sys.version_info[:2])"]
@@ -284,7 +284,7 @@ def requirement(name, pin):
 
 
 def _pip(folder, environment):
-    """A Python that has pip: one from a small new environment, else this one."""
+    """Path of a Python with pip: one from a new virtual environment, else this one."""
     done = subprocess.run(
         [sys.executable, "-I", "-m", "venv", folder / "pip"],
         env=environment,
@@ -410,7 +410,7 @@ def _environment():
 
 
 def _run(command, environment, failure="Set-up could not make .venv."):
-    """Run one step; in a terminal, print its messages except its list of packages."""
+    """Run one step; in a terminal, print its messages but not the list of packages."""
     step = subprocess.Popen(
         [str(part) for part in command],
         env=environment,

@@ -56,5 +56,5 @@ def move_into_place(partial: Path, target: Path) -> None:
 
 
 def clear_partial() -> None:
-    """Remove unfinished entries, which only the next run of an interrupted set-up would use."""
+    """Remove unfinished entries; only the next run of an interrupted set-up could use them."""
     shutil.rmtree(cache() / "partial", ignore_errors=True)

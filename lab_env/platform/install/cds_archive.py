@@ -1,4 +1,4 @@
-"""Class data sharing (CDS) archive for Spark's JVM: classes are parsed once, then mapped.
+"""Class data sharing (CDS) archive: Spark's JVM maps classes from it instead of parsing jars.
 
 A session and its first Hudi write load some 20,000 classes out of 350 MB of jars. Java 17 can keep
 them in an archive (JEP 350, dynamic AppCDS); set-up runs a small session to create it.
@@ -101,7 +101,7 @@ def _target() -> Path:
 
 
 def _pyspark() -> str:
-    """Name for this PySpark: its version and the write time of its jars, which a JVM compares.
+    """Name for this PySpark: its version and the modification time of its jars, which a JVM checks.
 
     The wheel is built on this machine, so a new build of the same version has other times.
     """

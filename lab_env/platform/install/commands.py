@@ -26,7 +26,7 @@ def run_logged(
         log: file for the output; it is overwritten.
         report_progress: called when the description changes (checked every second), and at least
         every half minute.
-        describe: returns the progress so far; the seconds are added to it.
+        describe: returns the progress so far, to which the elapsed seconds are added.
         options: options of `subprocess.Popen`.
 
     Returns:

@@ -1,7 +1,7 @@
 """Build programs from Go modules, with the pinned Go and the checksums in this repository.
 
 `go/NAME` has a go.mod and a go.sum with every module's version and checksum. A build changes
-neither and uses no other module. It needs no C compiler and is reproducible.
+neither file and uses no other module. It needs no C compiler and is reproducible.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ CHECKSUM_ERRORS = (
 
 
 def built_program(name: str, program: str = "") -> Path:
-    """Path of a program once it is built; a changed recipe changes the path.
+    """Path of a program once it is built; contains a hash of versions, flags and checksums.
 
     Args:
         name: entry of `go` in versions.toml.

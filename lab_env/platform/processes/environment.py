@@ -1,6 +1,7 @@
-"""Environment of the lab's programs: adapted to this machine, without foreign variables.
+"""Environment variables of the lab's programs: adapted to this machine, and with a mark.
 
-It contains a mark, a variable by which the lab finds the programs of this LAB_HOME after a crash.
+The mark is a variable by which the lab finds the programs of this LAB_HOME after a crash. Variables
+that point to other installations of Python, Spark or Hadoop (`SCRUBBED_ENV`) are left out.
 """
 
 import contextlib
@@ -36,7 +37,7 @@ def mark() -> dict[str, str]:
 
 
 def mark_of_lesson(namespace: str) -> dict[str, str]:
-    """Variables by which a lesson's reset also finds a program that its notebook started."""
+    """Variables that mark the programs of a lesson's notebook, so that its reset finds them."""
     return mark() | {LESSON: namespace}
 
 
@@ -46,18 +47,18 @@ def programs_of_lesson(namespace: str) -> list[psutil.Process]:
 
 
 def clean_environment() -> dict[str, str]:
-    """Copy this process's environment without the variables of other installations."""
+    """Copy this process's environment without `SCRUBBED_ENV`, and with the `adaptations`."""
     kept = {name: value for name, value in os.environ.items() if name not in SCRUBBED_ENV}
     return kept | settings().conf_folders | adaptations()
 
 
 def adapt() -> None:
-    """Set the `adaptations` in this process: its libraries and its children need them."""
+    """Set the `adaptations` in this process, for its libraries and its child processes."""
     os.environ.update(adaptations())
 
 
 def adaptations() -> dict[str, str]:
-    """Variables that let programs work on this machine; none on most machines.
+    """Variables that work around a proxy and a /tmp without execute permission; usually none.
 
     If a proxy is set, clients would use it for the lab's own servers, too. If /tmp is mounted
     noexec, Java cannot load the native libraries of Snappy, Zstandard and RocksDB from there.
@@ -72,7 +73,10 @@ def proxies() -> list[str]:
 
 
 def _without_proxy() -> dict[str, str]:
-    """Set both spellings, because some libraries read one and some the other."""
+    """Variables that exclude the lab's servers from a proxy, in both spellings.
+
+    Some libraries read `no_proxy`, others `NO_PROXY`.
+    """
     if not proxies():
         return {}
     own = ["localhost", "127.0.0.1", settings().client_host, settings().spark_driver_host]
@@ -96,10 +100,11 @@ def _loading_elsewhere() -> dict[str, str]:
 
 
 def marked_processes(supervised: bool = False) -> list[psutil.Process]:
-    """Running programs of this LAB_HOME, including a dead supervisor's, but not this process.
+    """Running programs of this LAB_HOME, even if their supervisor is dead, without this process.
 
     Args:
-        supervised: only programs started by a supervisor; this leaves out live load in a terminal.
+        supervised: return only programs that a supervisor started, so not a live load in a
+            terminal.
     """
     wanted = str(home())
     return [

@@ -114,12 +114,12 @@ def purge_home(folders: Iterable[str]) -> None:
 
 
 def read_state() -> dict:
-    """Content of `state.json`: by service, its ports and other values."""
+    """Content of `state.json`: ports and other values of each service."""
     return _read_json(home() / "state.json")
 
 
 def update_state(service: str, **values) -> None:
-    """Add values to those kept for a service."""
+    """Add or replace values that are saved for a service."""
     with lab_lock():
         state = read_state()
         state.setdefault(service, {}).update(values)

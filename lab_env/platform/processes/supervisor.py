@@ -1,4 +1,4 @@
-"""Run the lab's programs outside every notebook kernel: one supervisord per LAB_HOME.
+"""Run the lab's programs outside of notebook kernels, under one supervisord per LAB_HOME.
 
 Commands reach it over a Unix socket. Restarting or killing a kernel stops no program, and a service
 that dies is restarted.
@@ -79,7 +79,7 @@ class ProgramStatus:
     Args:
         name: the program.
         state: RUNNING, STARTING, BACKOFF (ended too early, will be retried), STOPPED, EXITED or
-        FATAL (given up).
+        FATAL (ended too early too often).
         pid: 0 when it does not run.
         uptime: seconds since its last start, 0 when it does not run.
         restarts: number of restarts since it was added.
@@ -204,9 +204,7 @@ def status_of(name: str) -> ProgramStatus | None:
 
 
 def processes_of(name: str) -> list[psutil.Process]:
-    """Processes of a program, first the one that the supervisor started; empty if it does not
-    run.
-    """
+    """Processes of a program, the one that the supervisor started first; empty if none runs."""
     program = status_of(name)
     return process_tree(program.pid) if program else []
 

@@ -39,11 +39,11 @@ def environment_of(process: psutil.Process) -> dict[str, str]:
 
 
 def memory_of(process: psutil.Process) -> int:
-    """Bytes of memory attributed to a process; 0 if it is gone.
+    """Memory that a process uses, in bytes; 0 if it is gone.
 
     On Linux this is the proportional set size (PSS): a page shared by three processes counts a
-    third. macOS has no such number, and shows the closest one (USS) of other processes only to
-    root. There it is the resident set size (RSS): a shared page counts fully in each process.
+    third. On macOS it is the resident set size (RSS), in which a shared page counts fully in each
+    process: macOS has no PSS, and shows the USS of other processes only to root.
     """
     for ask in (lambda: process.memory_full_info().pss, lambda: process.memory_info().rss):
         with contextlib.suppress(psutil.Error, OSError, AttributeError):
@@ -99,9 +99,9 @@ def is_wsl() -> bool:
 
 
 def windows_browser() -> str:
-    """Command that opens an address in Windows' browser, in the form of the variable BROWSER.
+    """Command that opens an address in Windows' browser, as a value of the variable BROWSER.
 
-    Empty outside WSL, and where Windows' programs are not on PATH.
+    Empty outside WSL, or if Windows' programs are not on PATH.
     """
     if is_wsl():
         for program, command in WINDOWS_BROWSERS.items():
@@ -111,9 +111,9 @@ def windows_browser() -> str:
 
 
 def browser_environment() -> dict[str, str]:
-    """The variable BROWSER for Python, if Python would not find a browser by itself.
+    """The variable BROWSER, if Python would not find a browser without it.
 
-    A BROWSER set by the user wins.
+    A value set by the user is kept.
     """
     command = "" if os.environ.get("BROWSER") else windows_browser()
     return {"BROWSER": command} if command else {}
@@ -128,7 +128,7 @@ def open_browser(address: str) -> None:
 
 
 def has_display() -> bool:
-    """True if a browser can be opened: on macOS always, on Linux with a display or Windows."""
+    """True if a browser can be opened: on macOS always, on Linux with a display or in WSL."""
     return sys.platform == "darwin" or bool(
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY") or windows_browser()
     )
@@ -184,7 +184,7 @@ _WITHOUT_ROOT = (
 def without_root(title: str) -> tuple[str, ...]:
     """Command prefix for a program that must not run as root; empty if this user is not root.
 
-    The program keeps the pid that it would have without the prefix.
+    The prefix does not change the program's pid.
 
     Raises:
         LabError: this user is root, and this machine has no way to drop root's rights.

@@ -43,7 +43,7 @@ class Finding:
 
     Args:
         subject: examined item, for example `java`.
-        verdict: ok, warn (it works, but deserves a look) or fail.
+        verdict: ok, warn (it works, but should be checked) or fail.
         fact: what was found.
         fix: what to do about it; empty if nothing is needed.
     """
@@ -60,7 +60,7 @@ class Service(ABC):
     Attributes:
         name: its name in `lab` commands.
         title: its name in messages.
-        variables: settings that name an external server instead.
+        variables: settings that replace it by an external server.
         needs: names of the services that are started with it.
         contents: data that users lose when its folder is removed, for example `topics`.
         has_login: True if clients must present a key or a password.
@@ -132,16 +132,16 @@ class Service(ABC):
             namespace: namespace of the lesson, for example `lesson-05`.
 
         Returns:
-            Number of removed things by kind (a plural noun), for example `{"topics": 2}`.
+            Number of removed objects by kind (a plural noun), for example `{"topics": 2}`.
         """
         return {}
 
     def missing_resources(self) -> str:
-        """Reason why this machine cannot fetch or run it; empty if it can."""
+        """Reason why this machine cannot fetch or run the server; empty if it can."""
         return ""
 
     def warning(self) -> str:
-        """Warning for `lab up` while it runs; empty if there is none."""
+        """Warning that `lab up` prints while this server runs; empty if there is none."""
         return ""
 
     def diagnose(self) -> Iterable[Finding]:
@@ -153,7 +153,7 @@ class Service(ABC):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """Names of its programs; the first is the server that clients reach."""
+        """Names of the server's programs; clients reach the first."""
         return (self.name,)
 
     # What all servers share -----------------------------------------------------------------------
@@ -169,7 +169,7 @@ class Service(ABC):
         return folder(self.name)
 
     def port(self, name: str) -> int:
-        """Number that one of `preferred_ports()` had at the last start."""
+        """Port number chosen at the last start for a name of `preferred_ports()`."""
         ports = read_state().get(self.name, {}).get("ports", {})
         return ports.get(name, self.preferred_ports()[name])
 
@@ -180,14 +180,12 @@ class Service(ABC):
         return f"LAB_{self.name}{part}_PORT".upper()
 
     def running(self) -> bool:
-        """True if its process is running in this lab."""
+        """True if the server's process is running in this lab."""
         status = supervisor.status_of(self.name)
         return bool(status and status.state == "RUNNING")
 
     def wait_while_starting(self) -> None:
-        """Wait for an answer from a server that has just been started, but not from one that
-        hangs.
-        """
+        """Wait until a starting server answers, or until its `start_seconds` are over."""
         while (status := supervisor.status_of(self.name)) and status.alive:
             if status.uptime > self.start_seconds:
                 return
@@ -204,12 +202,15 @@ class Service(ABC):
             supervisor.start(self.program(choose_ports(self.name, self.preferred_ports())))
 
     def remove(self) -> None:
-        """Stop all its programs and forget them."""
+        """Stop all programs of the server and forget them."""
         for program in reversed(self.programs):
             supervisor.remove(program)
 
     def failed(self) -> bool:
-        """True if a program is missing, stopped or keeps ending; one killed once will restart."""
+        """True if a program is missing, is stopped or keeps ending.
+
+        A program that was killed once has not failed, because it restarts.
+        """
         return self._failed_program() is not None
 
     def restarts(self) -> int:
@@ -218,8 +219,10 @@ class Service(ABC):
         return status.restarts if status else 0
 
     def failure(self, why: str) -> LabError:
-        """Build the error for a service that does not become ready, with its last probe's
-        reason.
+        """Build the error for a service that does not become ready.
+
+        Args:
+            why: reason of the last failed probe.
         """
         if self.external:
             return LabError(
@@ -234,7 +237,7 @@ class Service(ABC):
         )
 
     def _failed_program(self) -> str | None:
-        """First of its programs that has failed or is missing; None without one."""
+        """First program of the server that has failed or is missing; None without one."""
         known = {program.name: program.state for program in supervisor.status()}
         given_up = (None, "FATAL", "STOPPED", "BACKOFF")
         return next((name for name in self.programs if known.get(name) in given_up), None)

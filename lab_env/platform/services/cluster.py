@@ -111,7 +111,7 @@ class Cluster(Service):
         return self._program(self.name, MASTER, *listens)
 
     def worker_program(self, number: int) -> Program:
-        """Describe a worker's process; it may use one executor's memory.
+        """Describe a worker's process, which offers one core and the memory of one executor.
 
         It is stopped by killing its whole process group: while a worker shuts down normally, it may
         still start an executor, which nothing stops afterwards.
@@ -162,12 +162,12 @@ class Cluster(Service):
         return self._page("ui")
 
     def missing_resources(self) -> str:
-        """Report too little memory for it and its executors."""
+        """Describe missing memory for the cluster and its executors; empty if there is enough."""
         free = memory().available / 1e9
         return "" if free > MEMORY else f"{MEMORY} GB of memory must be free; only {free:.1f} GB is"
 
     def diagnose(self) -> Iterator[Finding]:
-        """Warn if there is too little memory for it."""
+        """Warn if there is too little memory for the cluster."""
         if not self.running() and (missing := self.missing_resources()):
             yield Finding(
                 self.name, "warn", missing, "close other programs, then run: lab up cluster"

@@ -99,7 +99,7 @@ class Connect(Service):
         )
 
     def check(self) -> None:
-        """List its plugins; Debezium's connector must be one of them."""
+        """List the plugins; Debezium's connector must be one of them."""
         try:
             with open_local(f"{self.address()}/connector-plugins") as answer:
                 plugins = {plugin["class"] for plugin in json.load(answer)}
@@ -109,14 +109,15 @@ class Connect(Service):
             raise NotReady(f"{CONNECTOR} is not among its plugins")
 
     def address(self) -> str:
-        """URL of its REST interface."""
+        """URL of the REST interface."""
         return f"http://{settings().client_host}:{self.port('rest')}"
 
     def clear(self, namespace: str) -> dict[str, int]:
         """Delete the lesson's connectors, for example `lesson-15.orders`, and their offsets.
 
-        While PostgreSQL runs, offsets of a connector that a restart has forgotten are deleted, too:
-        this needs a connector with that name, and none can be created without its database.
+        If PostgreSQL is running, also delete the offsets of connectors that a restart has
+        forgotten. Kafka Connect deletes offsets only of an existing connector, and a connector
+        cannot be created while its database is down.
         """
         prefix = f"{namespace}."
         known = {name for name in self._call("GET", "/connectors") if name.startswith(prefix)}
@@ -130,7 +131,7 @@ class Connect(Service):
         return {"connectors": len(known)}
 
     def diagnose(self) -> Iterator[Finding]:
-        """Report whether it has been fetched, and where it is."""
+        """Report the folder of Kafka Connect, or that it has not been fetched."""
         fetched = archive_folder(self.name)
         missing = f"not fetched; lab up {self.name} fetches it once ({MEGABYTES} MB)"
         yield Finding(self.name, "ok", str(fetched or missing))
@@ -143,7 +144,7 @@ class Connect(Service):
         self._call("DELETE", path)
 
     def _call(self, method: str, path: str, body: dict | None = None):
-        """Call the REST interface; while it changes a state it answers 400 or 409."""
+        """Call the REST interface; retry while it is changing a state and answers 400 or 409."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:

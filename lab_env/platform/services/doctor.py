@@ -32,7 +32,7 @@ COMFORTABLE_DISK, LEAST_DISK = 5, 1  # gigabytes
 
 
 def run_checks() -> list[Finding]:
-    """Run every check; a check that cannot run becomes a finding.
+    """Run every check; a check that fails to run is reported as a finding.
 
     If the settings are invalid, that is the only finding, because every other check needs them.
     """

@@ -1,6 +1,6 @@
 """Exporter: measures the pipelines from outside, in its own process.
 
-The metrics of a writer end when it is killed. The exporter keeps running and reports how far behind
+A writer's own metrics stop when it is killed. The exporter keeps running and reports how far behind
 the pipeline is.
 """
 
@@ -22,11 +22,11 @@ class Exporter(Service):
     needs = ("minio", "kafka")
 
     def preferred_ports(self) -> dict[str, int]:
-        """Port of its metrics page."""
+        """Port of the metrics page."""
         return {"metrics": settings().exporter_port}
 
     def program(self, ports: dict[str, int]) -> Program:
-        """Describe its process, which discovers the pipelines to watch by itself."""
+        """Describe its process, which finds the pipelines to watch by itself."""
         return Program(
             name=self.name,
             argv=[
@@ -40,7 +40,7 @@ class Exporter(Service):
         )
 
     def check(self) -> None:
-        """Check that its web server answers, even if nothing that it watches does."""
+        """Check that the exporter's web server answers, even if no pipeline does."""
         try:
             with open_local(f"{self.address()}/-/healthy") as answer:
                 content = answer.read()

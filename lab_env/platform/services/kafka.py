@@ -169,9 +169,7 @@ def _format_storage(folder: Path, ports: dict[str, int]) -> None:
 
 
 def _cluster_id() -> str:
-    """Make a random cluster ID. One in 64 begins with a dash, which Kafka would take for an
-    option.
-    """
+    """Make a random cluster ID that does not begin with a dash, which looks like an option."""
     while (name := urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")).startswith("-"):
         pass
     return name
@@ -182,7 +180,10 @@ def _java(*options: str) -> list[str]:
 
 
 def quiet_log(*milestones: str) -> list[str]:
-    """JVM options that log only warnings: the last twenty lines must explain a failure."""
+    """JVM options that log only warnings, and the loggers `milestones` from level info.
+
+    So the last twenty lines of the log explain a failure.
+    """
     log = "-Dorg.slf4j.simpleLogger"
     return [
         f"{log}.showDateTime=true",

@@ -61,7 +61,7 @@ class Kinesis(Service):
         return self.external_address() or own
 
     def endpoints(self) -> dict[str, str]:
-        """Its address, whether it runs or not."""
+        """Address of Kinesis, even if it is not running."""
         return {"kinesis": self.address()}
 
     def client(self):

@@ -45,7 +45,7 @@ class ServiceStatus:
     links: dict[str, str] = field(default_factory=dict)
 
     def as_dict(self) -> dict:
-        """The same facts as a dictionary, for JSON."""
+        """The fields as a dictionary, for JSON."""
         return asdict(self)
 
 
@@ -96,8 +96,8 @@ def check_for_lesson(names: Sequence[str]) -> None:
 def start_optional(name: str, progress: Callable[[str], None] = print) -> bool:
     """Start an optional service and those that it needs, without waiting; `up` waits.
 
-    The service is left out, with a line that says why, if the machine is too small for it or it
-    cannot be fetched. If `CI` is set in the environment, it is never left out.
+    If the machine is too small for the service or it cannot be fetched, report the reason and leave
+    it out. If `CI` is set in the environment, it is never left out.
 
     Returns:
         True if it was started.
@@ -126,7 +126,7 @@ def start_optional(name: str, progress: Callable[[str], None] = print) -> bool:
 def down(purge: bool = False) -> None:
     """Stop services, writers and live loads, and wait until they have ended.
 
-    JupyterLab and the Spark of its kernels continue: they belong to whoever started them.
+    JupyterLab and the Spark sessions of its kernels keep running.
 
     Args:
         purge: also remove tables, topics, logs, passwords and progress from LAB_HOME. The cache
@@ -148,13 +148,13 @@ def purged_contents() -> str:
 
 
 def clear(namespace: str) -> dict[str, int]:
-    """Remove a lesson's data from the servers that are running or have just been started.
+    """Remove a lesson's data from the servers that are running or starting.
 
     Args:
         namespace: namespace of the lesson, for example `lesson-05`.
 
     Returns:
-        Number of removed things by kind, for example `{"objects": 214, "topics": 2}`.
+        Number of removed objects by kind, for example `{"objects": 214, "topics": 2}`.
     """
     for service in SERVICES.values():
         if service.contents and not service.external:

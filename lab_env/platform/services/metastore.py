@@ -61,7 +61,7 @@ class Metastore(Service):
         return {"thrift": settings().metastore_port}
 
     def external_address(self) -> str:
-        """LAB_METASTORE_URI, or Glue in the store's region."""
+        """Value of LAB_METASTORE_URI, or the URI of Glue in the store's region."""
         if settings().catalog == "glue":
             return f"{glue.SCHEME}{settings().s3_region}"
         return settings().metastore_uri
@@ -149,7 +149,10 @@ def _write_configuration(folder: Path) -> None:
 
 
 def _class_path() -> str:
-    """Hive from PySpark, S3A from the sessions' jars; no Hudi jar, which bundles another Hive."""
+    """Class path with Hive from PySpark and S3A from the lab's jars.
+
+    Hudi's jar is left out because it bundles another Hive.
+    """
     spark = pyspark_home() / "jars"
     s3a = [jar for jar in sorted(jar_folder("spark").glob("*.jar")) if "aws" in jar.name]
     (py4j,) = spark.glob("py4j-*.jar")

@@ -18,7 +18,7 @@ def serve(java: str, class_path: str, options: list[str], host: str, port: int) 
 
     Args:
         java: the `java` executable.
-        class_path: with py4j's jar, and a folder that holds `hive-site.xml`.
+        class_path: class path with py4j's jar and the folder of `hive-site.xml`.
     """
     jars = class_path.split(os.pathsep)
     gateway_port, token = launch_gateway(

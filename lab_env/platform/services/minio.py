@@ -72,7 +72,7 @@ class MinIO(Service):
         )
 
     def check(self) -> None:
-        """Request its health endpoint."""
+        """Request MinIO's health endpoint."""
         try:
             with open_local(f"{self.address()}/minio/health/ready"):
                 pass
@@ -83,7 +83,7 @@ class MinIO(Service):
             raise NotReady(f"it does not answer ({error})") from None
 
     def probe(self) -> None:
-        """Check it and open the bucket with our keys; create it only in the lab's own store."""
+        """Check the store and open the bucket; create it only in the lab's own store."""
         self.check()
         from botocore.exceptions import BotoCoreError, ClientError
 
@@ -142,7 +142,7 @@ class MinIO(Service):
         )
 
     def diagnose(self) -> Iterator[Finding]:
-        """Report which MinIO is used, why one on PATH is not, and an old key."""
+        """Report the MinIO in use, the reason why one on PATH is not used, and an old key."""
         if self.external:
             return
         if warning := self.warning():

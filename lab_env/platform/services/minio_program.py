@@ -137,7 +137,7 @@ def _failure(program: Path) -> str:
 
 
 def _wait_for_bucket(process: subprocess.Popen, client) -> str:
-    """Create the bucket as soon as the store allows it; return why it does not, or nothing."""
+    """Create the bucket as soon as the store allows it; return the reason for a failure, or ''."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     deadline = time.monotonic() + START_TIMEOUT_S
@@ -152,7 +152,7 @@ def _wait_for_bucket(process: subprocess.Popen, client) -> str:
 
 
 def _wrong_answer(client) -> str:
-    """Test that a store writes, lists and honours If-None-Match; return its defect, or nothing."""
+    """Test that a store writes, lists and honours If-None-Match; return its defect, or ''."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     def put(body: bytes) -> None:

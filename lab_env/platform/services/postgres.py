@@ -147,7 +147,7 @@ class Postgres(Service):
         return {"replication slots": slots, "databases": 1}
 
     def diagnose(self) -> Iterator[Finding]:
-        """Report whether it has been fetched, where it is, and whether root can run it."""
+        """Report the server's folder, or that it is not fetched; warn if root cannot run it."""
         pin = versions()["wheels"][self.name]
         missing = f"not fetched; lab up {self.name} fetches it once ({pin['megabytes']} MB)"
         yield Finding(self.name, "ok", str(_server() or missing))

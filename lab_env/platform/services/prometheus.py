@@ -60,7 +60,7 @@ class Prometheus(Service):
     own_for_lessons = True
 
     def preferred_ports(self) -> dict[str, int]:
-        """Port of its API."""
+        """Port of the API."""
         return {"http": settings().prometheus_port}
 
     def external_address(self) -> str:
@@ -126,7 +126,7 @@ class Prometheus(Service):
             raise NotReady(f"it does not answer ({error})") from None
 
     def address(self) -> str:
-        """Its URL."""
+        """URL of Prometheus."""
         return self.external_address() or f"http://{settings().client_host}:{self.port('http')}"
 
     def links(self) -> dict[str, str]:
@@ -136,7 +136,7 @@ class Prometheus(Service):
         return {"Console of the pipelines": f"{self.address()}/{CONSOLE}"}
 
     def missing_resources(self) -> str:
-        """Report too little disk to build it."""
+        """Describe missing disk space for the build; empty if there is enough."""
         if _server().exists():
             return ""
         needed = versions()["go"][self.name]["build_megabytes"]
@@ -168,7 +168,7 @@ class Prometheus(Service):
         return {"files of rules and targets": removed}
 
     def diagnose(self) -> Iterator[Finding]:
-        """Report whether it has been built, and where it is."""
+        """Report the path of Prometheus, or that it has not been built."""
         if not self.external:
             missing = f"not built; lab up {self.name} builds it once ({_cost()})"
             yield Finding(self.name, "ok", str(_server() if _server().exists() else missing))
@@ -219,7 +219,7 @@ class Prometheus(Service):
         """Reload configuration, rules and jobs.
 
         Raises:
-            LabError: it refuses them, or does not answer.
+            LabError: Prometheus refuses them, or does not answer.
         """
         self._post("/-/reload")
 
@@ -236,7 +236,7 @@ class Prometheus(Service):
             raise
 
     def _kept(self, series: list[str]) -> bool:
-        """True if any of these series has a value from the last minutes."""
+        """True if any of these series has a value from the last five minutes."""
         from lab_env.platform.metrics_client import query  # pandas: not for each start of the lab
 
         recent = " or ".join(f"last_over_time({selector}[5m])" for selector in series)

@@ -1,4 +1,4 @@
-"""Check that the store and the broker accept connections, so that no cell waits for a dead one."""
+"""Check that store and broker accept connections, before a cell waits long for a dead one."""
 
 from urllib.parse import urlsplit
 

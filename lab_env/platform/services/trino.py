@@ -92,7 +92,7 @@ class Trino(Service):
         )
 
     def check(self) -> None:
-        """Check that it has started and found its one node: itself."""
+        """Check that Trino has started and found its only node, itself."""
         try:
             with open_local(f"{self.address()}/v1/info") as answer:
                 starting = json.load(answer).get("starting")
@@ -126,8 +126,9 @@ class Trino(Service):
         return f"http://{settings().client_host}:{self.port('http')}"
 
     def missing_resources(self) -> str:
-        """Report too little memory to run it alongside a Spark session, or too little disk to fetch
-        it.
+        """Describe missing memory or disk space for Trino; empty if there is enough.
+
+        The memory must suffice for Trino alongside a Spark session.
         """
         free = memory().available / 1e9
         if free < MEMORY:
@@ -135,11 +136,11 @@ class Trino(Service):
         return missing_disk(self.name)
 
     def links(self) -> dict[str, str]:
-        """Its web page, which lists queries and accepts any user name."""
+        """Trino's web page, which lists queries and accepts any user name."""
         return {"Trino": f"{self.address()}/ui/"} if self.running() else {}
 
     def diagnose(self) -> Iterator[Finding]:
-        """Report whether it has been fetched, and where it is."""
+        """Report the folder of Trino, or that it has not been fetched."""
         fetched = archive_folder(self.name)
         size = versions()["archives"][self.name]["megabytes"] / 1000
         missing = f"not fetched; lab up {self.name} fetches it once ({size:.1f} GB)"

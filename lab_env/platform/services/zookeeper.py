@@ -91,7 +91,7 @@ class ZooKeeper(Service):
         return self.external_address() or own
 
     def endpoints(self) -> dict[str, str]:
-        """Its address, whether it runs or not."""
+        """Address of ZooKeeper, even if it is not running."""
         return {"zookeeper": self.address()}
 
     def clear(self, namespace: str) -> dict[str, int]:
@@ -149,7 +149,7 @@ def _class_path() -> str:
 
 
 def _delete_implicit(client) -> None:
-    """Delete the locks in `/tmp/HASH/lock_key` that nobody holds."""
+    """Delete the locks in Hudi's default place, `/tmp/HASH/lock_key`, that no writer holds."""
     from kazoo.exceptions import NotEmptyError
 
     for name in client.get_children(IMPLICIT) if client.exists(IMPLICIT) else ():

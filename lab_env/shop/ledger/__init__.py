@@ -1,1 +1,1 @@
-"""The independent record of what was sent, and its comparison with tables."""
+"""Keep an independent ledger of every send, and compare tables with it."""

@@ -255,9 +255,9 @@ class Ledger:
         )
 
     def settle(self, address: str, topic: str) -> Settlement:
-        """Read the topic once, decide each unknown send where possible, and record the decisions.
+        """Read the topic once, and record the outcome of each unknown send where that shows it.
 
-        Call it when no load runs: a send in flight looks missing.
+        Call it when no load runs, because a send in flight would look missing.
 
         Args:
             address: the broker's address: Kafka's `host:port`, or Kinesis's URL.
@@ -271,7 +271,7 @@ class Ledger:
         return self.decide(arrivals, asked_at)
 
     def decide(self, arrivals: Iterable[Arrival], asked_at: int) -> Settlement:
-        """Decide unknown sends from all messages of the topic; see `settle`.
+        """Determine the outcome of unknown sends from all messages of the topic; see `settle`.
 
         Args:
             asked_at: time when reading the topic began, microseconds since 1970 UTC.

@@ -25,15 +25,15 @@ class Reconciliation:
         expected: number of rows that it should have.
         missing: keys that it lacks.
         duplicate: surplus rows of expected keys.
-        stale: keys with another version than the winning one.
-        altered: keys in the winning version but with another event time.
+        stale: keys whose row is not the winning version.
+        altered: keys whose row is the winning version, but with another event time.
         ghost: keys that were erased but are in the table.
         unexpected: keys that were never acknowledged.
-        short: copies of resent events that a log lacks.
+        short: copies of resent events that a sink of one row per message lacks.
         wrong_reason: dead letters with a wrong reason.
-        resends: acknowledged resends, which a log has as additional rows.
+        resends: acknowledged resends, additional rows in a sink of one row per message.
         unknown: sends without a known outcome; the comparison leaves out their keys.
-        examples: category to up to five of its keys.
+        examples: up to five keys of each category.
     """
 
     sink: str
@@ -245,7 +245,7 @@ def dead(sends: pd.DataFrame, frame, name: str = "dead letters") -> Reconciliati
 def account(sends: pd.DataFrame, table_frame, dead_frame) -> Accounting:
     """Account for every acknowledged send, from the table and the dead letters.
 
-    The sum holds only if the table has each order in its winning version.
+    The numbers add up only if the table has each order in its winning version.
 
     Args:
         table_frame: as for `table`.

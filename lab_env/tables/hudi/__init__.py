@@ -1,7 +1,7 @@
 """Reads an Apache Hudi table of version 8 or later from its files, without Spark.
 
-The reader lists the files, and reads the small ones of the timeline. It needs pandas, PyArrow and
-fastavro, and nothing else of this project. A table on a local disk:
+The reader lists all files but reads only the small ones of the timeline. It needs pandas, PyArrow
+and fastavro, and no other package of this project. A table on a local disk:
 
 >>> from lab_env.tables.hudi.files import LocalFolder
 >>> from lab_env.tables.hudi.reader import read_table

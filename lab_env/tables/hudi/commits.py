@@ -1,8 +1,9 @@
 """Commit metadata of a completed write, decoded from the timeline.
 
-A timeline file of table version 8 and later is an Avro container with its schema inside. fastavro
-reads it as Hudi wrote it, archived instants included. hudi-rs reads the same files, but it exposes
-no pending instants and no completion times, and it estimates sizes and rows.
+A timeline file of table version 8 and later is an Avro container with an embedded schema. We use
+fastavro, which returns everything that Hudi wrote, also for archived instants. hudi-rs reads the
+same files, but it exposes no pending instants and no completion times, and it estimates sizes and
+rows.
 
 Source: `HoodieCommitMetadata` and `HoodieWriteStat` of Apache Hudi's timeline model.
 """
@@ -31,14 +32,15 @@ class WrittenFile:
     Args:
         partition: its folder below the table.
         group: id of its file group.
-        name: the last part of its key.
+        name: file name.
         kind: base, log or cdc.
-        written: records written: all rows of a base file, the upserted records of a log.
-        inserted: records that are new in the file.
-        updated: records that the file changes.
-        deleted: records that the file removes.
+        written: number of records written: all rows of a base file, or the upserted records of a
+            log.
+        inserted: number of records that are new.
+        updated: number of records changed.
+        deleted: number of records removed.
         size: bytes.
-        replaces: name of the base file that it supersedes; empty without one.
+        replaces: name of the base file that it supersedes; empty if there is none.
     """
 
     partition: str
@@ -54,7 +56,7 @@ class WrittenFile:
 
     @property
     def changes(self) -> int:
-        """Rows of a base file; changed and deleted records of a log."""
+        """Number of rows in a base file, or of changed and deleted records in a log."""
         return self.written + (self.deleted if self.kind == "log" else 0)
 
 
@@ -63,14 +65,14 @@ class Commit:
     """Metadata of one completed write.
 
     Args:
-        requested: requested time, as an instant time.
+        requested: requested time, an instant time (see `timeline`).
         completed: completion time.
         action: commit, deltacommit, compaction, clustering, replacecommit.
-        operation: UPSERT, INSERT, DELETE, COMPACT, CLUSTER and so on, as Hudi recorded it.
+        operation: as Hudi recorded it: UPSERT, INSERT, DELETE, COMPACT, CLUSTER and so on.
         files: the files that it wrote.
         replaced: partition and id of each file group that it replaced.
-        schema: column to type of the rows; empty if the write recorded no schema.
-        checkpoint: of a streaming write, the query's identifier to its batch number.
+        schema: type of each column; empty if the write recorded no schema.
+        checkpoint: batch number of a streaming write, by the query's identifier.
         extra: all other metadata, by name.
     """
 
@@ -86,7 +88,7 @@ class Commit:
 
     @property
     def rewrites(self) -> bool:
-        """True if it only reorganises rows, as compaction and clustering do."""
+        """True if it only reorganises existing rows, as compaction and clustering do."""
         return self.operation in REWRITES
 
     @property
@@ -101,17 +103,17 @@ class Commit:
 
     @property
     def deleted(self) -> int:
-        """Number of deleted records, without those in replaced file groups; 0 for a rewrite."""
+        """Number of deleted records, excluding those in replaced file groups; 0 for a rewrite."""
         return 0 if self.rewrites else sum(file.deleted for file in self.files)
 
     @property
     def records_written(self) -> int:
-        """Number of records in its files, including unchanged ones that were copied."""
+        """Number of records in its files, including those copied unchanged."""
         return sum(file.written for file in self.files)
 
     @property
     def bytes_written(self) -> int:
-        """Bytes of its data files, including change logs, which Hudi's own total leaves out."""
+        """Bytes in its data files, including change logs, which Hudi's own total leaves out."""
         return sum(file.size for file in self.files)
 
     def frame(self) -> pd.DataFrame:
@@ -123,18 +125,19 @@ class Commit:
 def read_avro(content: bytes) -> dict:
     """Return the only record of an Avro container; empty for an empty file.
 
-    The record is cached, so do not change it. A snapshot needs the records of a whole timeline, and
-    most of them are the same as in the previous snapshot.
+    The record is cached, so do not change it. A snapshot decodes the whole timeline, most of which
+    was already decoded for the previous snapshot.
     """
     records: Iterator[Any] = fastavro.reader(io.BytesIO(content)) if content else iter(())
     return next(records, {})
 
 
 def decode_commit(record: dict, instant: Instant) -> Commit:
-    """Decode the commit of a completed write.
+    """Convert the decoded metadata of a completed write to a `Commit`.
 
     Args:
-        record: its `HoodieCommitMetadata` or `HoodieReplaceCommitMetadata`, from `read_avro`.
+        record: the write's `HoodieCommitMetadata` or `HoodieReplaceCommitMetadata`, from
+            `read_avro`.
     """
     extra = dict(record.get("extraMetadata") or {})
     schema, checkpoint = extra.pop("schema", ""), extra.pop(CHECKPOINT, "")
@@ -163,13 +166,13 @@ def written_files(record: dict) -> tuple[WrittenFile, ...]:
 
 
 def replaced_groups(record: dict) -> tuple[tuple[str, str], ...]:
-    """Return partition and id of each file group that a write replaced, from its metadata."""
+    """Return the partition and id of each file group that a write replaced, from its metadata."""
     groups = record.get("partitionToReplaceFileIds") or {}
     return tuple((partition, group) for partition, found in groups.items() for group in found)
 
 
 def _files(partition: str, stat: dict) -> list[WrittenFile]:
-    """File of one write statistic, and its change logs."""
+    """Return the file that a write statistic describes, and its change logs."""
     name = stat["path"].rpartition("/")[2]
     parsed = parse_data_name(name)
     file = WrittenFile(
@@ -192,7 +195,7 @@ def _files(partition: str, stat: dict) -> list[WrittenFile]:
 
 
 def _columns(schema: str) -> dict[str, str]:
-    """Column to type of an Avro record schema: `double`, `decimal(10,2)`, `array`."""
+    """Return the type of each column of an Avro schema: `double`, `decimal(10,2)`, `array`."""
     fields = json.loads(schema).get("fields", ()) if schema else ()
     return {field["name"]: _type(field["type"]) for field in fields}
 

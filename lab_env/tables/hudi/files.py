@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 class TableFiles(Protocol):
-    """A table's files in any storage. A key is a file's path below the table, with slashes."""
+    """A table's files in any storage. A file's key is its path below the table, with slashes."""
 
     path: str  # the table's path, as its user writes it
 
@@ -21,7 +21,7 @@ class TableFiles(Protocol):
 
 
 class LocalFolder:
-    """A table in a local folder. Hadoop's checksum files are left out."""
+    """A table in a local folder. Leaves out Hadoop's checksum files."""
 
     def __init__(self, path: str | Path):
         self.path = str(path)

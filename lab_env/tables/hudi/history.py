@@ -1,7 +1,7 @@
 """The archived part of a timeline: `.hoodie/timeline/history`, an LSM tree of Parquet files.
 
-`_version_` names the newest manifest, and the manifest names the valid files. The listing of the
-folder also contains files that a compaction of the history has replaced.
+`_version_` names the newest manifest, and the manifest lists the valid files. The folder also
+contains files that a compaction of the history has replaced.
 
 Source: `HoodieLSMTimelineInstant` of Apache Hudi's timeline model.
 """
@@ -21,7 +21,7 @@ REWRITE_ACTIONS = {"COMPACT": "compaction", "LOG_COMPACT": "logcompaction", "CLU
 
 
 def is_manifest(key: str) -> bool:
-    """True if a file belongs to the history and is not one of its data files."""
+    """Return True for the history's `_version_` file and manifests, but not its data files."""
     return key.startswith(HISTORY) and not key.endswith(".parquet")
 
 
@@ -29,7 +29,7 @@ def valid_files(contents: Mapping[str, bytes]) -> list[str]:
     """Return the keys of the history's valid files.
 
     Args:
-        contents: bytes of `_version_` and of the manifests, by key; other keys are ignored.
+        contents: content of `_version_` and of the manifests, by key; other keys are ignored.
     """
     version = contents.get(f"{HISTORY}_version_", b"").decode().strip()
     manifest = contents.get(f"{HISTORY}manifest_{version}")
@@ -42,7 +42,7 @@ def archived_instants(contents: Mapping[str, bytes]) -> list[tuple[Instant, dict
     """Return the archived instants and their decoded metadata, ordered by requested time.
 
     Args:
-        contents: bytes of the history's manifests and files, by key.
+        contents: content of the history's `_version_`, manifests and data files, by key.
     """
     instants = []
     for key in valid_files(contents):
@@ -53,7 +53,7 @@ def archived_instants(contents: Mapping[str, bytes]) -> list[tuple[Instant, dict
 
 @lru_cache(maxsize=64)
 def _instants(content: bytes) -> list[tuple[Instant, dict]]:
-    """Instants in one file. Cached: the file never changes, and a watcher reads it every second."""
+    """Read one file's instants; cached, because files never change and are read every second."""
     # One thread: these files are tiny, and idle Arrow threads outlive short programs.
     rows = pq.read_table(io.BytesIO(content), use_threads=False).to_pylist()
     return [_instant(row) for row in rows]

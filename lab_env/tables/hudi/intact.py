@@ -1,9 +1,8 @@
-"""Finds damaged files of a table before a reader fails on them, or skips them.
+"""Finds damaged files of a table before a reader fails on them or silently skips them.
 
 Some readers skip a damaged log file without an error and show old rows. This check compares the
-files that a query of the latest state reads with their commits' metadata, and walks through the
-blocks of the log files. It reads all logs, but only those base files that no commit on the timeline
-records.
+files of the latest state with the commits' metadata, and walks through the blocks of the log files.
+It reads the content of all logs, but of base files only if no commit on the timeline records them.
 
 Source: Apache Hudi's technical specification, section on the log file format.
 """
@@ -41,14 +40,14 @@ class Damage:
 
 
 def damaged_files(files: TableFiles) -> list[Damage]:
-    """Return damaged files: of the timeline, or among those that a query of the latest state reads.
+    """Return the damaged files of the timeline and of the table's latest state.
 
     Args:
-        files: the table's files. No writer should run: a file that it has just cleaned counts as
-        missing.
+        files: the table's files. Stop writers first: a file that one has just cleaned counts as
+            missing.
 
     Returns:
-        The damage; empty if the table is intact.
+        One entry per damaged file; empty if the table is intact.
 
     Raises:
         TableNotFound: there is no Hudi table at the path.
@@ -68,9 +67,9 @@ def damaged_files(files: TableFiles) -> list[Damage]:
 
 
 def damaged_metadata(files: TableFiles) -> list[Damage]:
-    """Return damaged logs of the metadata table, where writers and readers look up the files.
+    """Return damaged logs of the metadata table, in which writers and readers look up files.
 
-    Hudi skips unreadable logs there, so writers miss files and readers miss their rows.
+    Hudi skips unreadable logs there, so writers overlook files and readers miss rows.
     """
     logs = [
         key for key in files.sizes() if key.startswith(METADATA) and _is_log(key.rpartition("/")[2])
@@ -110,7 +109,7 @@ def log_damage(content: bytes) -> str:
 
 
 def _unreadable_instants(files: TableFiles, sizes: dict[str, int]) -> Iterator[Damage]:
-    """Completed instants whose metadata cannot be decoded."""
+    """Yield completed instants whose metadata cannot be decoded."""
     for key in sizes:
         instant = parse_timeline_key(key) if key.startswith(TIMELINE) else None
         if instant is None or not instant.completed or not instant.writes:
@@ -145,7 +144,7 @@ def _damage(
 
 
 def _missing(snapshot: Snapshot) -> Iterator[Damage]:
-    """Missing files that the newest slices need according to their commits."""
+    """Yield files of the newest slices that commits record but that are missing."""
     present = {(file.partition, file.name) for file in snapshot.files}
     replaced = dict(snapshot.replaced)
     groups: dict[tuple[str, str], list[tuple[str, WrittenFile]]] = {}

@@ -1,7 +1,7 @@
 """A table's past: its state at the completion of each instant.
 
 Cleaned files are no longer in the listing, but the timeline or its archive records the write that
-made them and the clean. An instant takes effect when it completes; then readers see it.
+made them and the clean that deleted them. Readers see an instant's effect when it completes.
 """
 
 from collections.abc import Iterable
@@ -21,8 +21,8 @@ class Moment:
     """A table at the completion of one instant.
 
     Args:
-        table: the table at that time, without uncommitted files. Its `since` is the moment before;
-        None if that is not known.
+        table: the table at that time, without uncommitted files. Its `since` is the table at the
+            moment before, or None if unknown.
     """
 
     instant: Instant
@@ -30,12 +30,12 @@ class Moment:
 
     @property
     def added(self) -> list[DataFile]:
-        """Data files that are new since the moment before."""
+        """Data files added since the moment before."""
         return sorted(self.table.new_files)
 
     @property
     def superseded(self) -> list[DataFile]:
-        """Data files that are still stored, but that queries of the newest state no longer read."""
+        """Data files still stored that queries of the latest state no longer read."""
         before = self.table.since.current if self.table.since else ()
         now = {file.key for file in _files_of(self.table.current)}
         stored = {file.key for file in self.table.files}
@@ -43,22 +43,22 @@ class Moment:
 
     @property
     def removed(self) -> list[DataFile]:
-        """Data files that are no longer stored."""
+        """Data files deleted since the moment before."""
         return sorted(self.table.gone_files)
 
 
 @dataclass(frozen=True)
 class Past:
-    """Known past of a table.
+    """The part of a table's past that can be rebuilt.
 
     Args:
-        moments: the newest moments, from old to new.
+        moments: the newest moments, oldest first.
         completed: number of completed instants on the timeline and in its archive.
-        unknown: the oldest completed instants, whose moments cannot be rebuilt, because a later
-        clean deleted files whose write is no longer recorded.
+        unknown: the oldest completed instants. Their moments cannot be rebuilt, because a later
+            clean deleted files whose write is no longer recorded.
         older_files: stored files whose write is no longer recorded, so that no moment adds them.
         undone: requested times of instants that a restore removed from the timeline.
-        lost: files of the last moment that the listing lacks.
+        lost: files of the last moment that are missing from the listing.
         uncommitted: stored files that no completed instant wrote.
     """
 
@@ -73,7 +73,7 @@ class Past:
 
 @dataclass(frozen=True)
 class _Life:
-    """A file, and the completion times of the write that made it and the clean that deleted it."""
+    """A file, with the completion times of the write that made it and the clean that deleted it."""
 
     file: DataFile
     begin: str
@@ -84,7 +84,7 @@ def past_of(table: Snapshot, last: int) -> Past:
     """Rebuild a table's past from a snapshot.
 
     Args:
-        last: maximum number of moments; the newest ones are taken.
+        last: maximum number of moments; the newest ones are returned.
     """
     done = sorted(
         (instant for instant in (*table.history, *table.instants) if instant.completed),
@@ -116,7 +116,7 @@ def past_of(table: Snapshot, last: int) -> Past:
 
 
 def _lives(table: Snapshot, done: Iterable[Instant]) -> list[_Life]:
-    """All files of known size: recorded by a write, or still stored."""
+    """Return all files of known size: those that a write recorded, and those still stored."""
     completed = {(instant.action, instant.requested): instant.completed for instant in done}
     stored = {file.key for file in table.files}
     deleted = {_key(file): completed["clean", file.cleaned] for file in table.cleaned}
@@ -138,10 +138,10 @@ def _lives(table: Snapshot, done: Iterable[Instant]) -> list[_Life]:
 
 
 def _first_known(table: Snapshot, done: Iterable[Instant], lives: Iterable[_Life]) -> str:
-    """Time from which all files of the table are known.
+    """Return the time from which all files of the table are known.
 
-    It is the completion of the last clean that deleted a file whose write is no longer recorded, so
-    that its size is unknown.
+    This is when the last clean completed that deleted a file of unknown size: one whose write is no
+    longer recorded.
     """
     known = {life.file.key for life in lives}
     cleans = {file.cleaned for file in table.cleaned if _key(file) not in known}
@@ -152,7 +152,7 @@ def _first_known(table: Snapshot, done: Iterable[Instant], lives: Iterable[_Life
 def _table_at(
     table: Snapshot, now: str, lives: Iterable[_Life], since: Snapshot | None
 ) -> Snapshot:
-    """State of the table at a time."""
+    """Return the table's state at a time."""
     instants = sorted(
         instant if instant.completed and instant.completed <= now else _pending(instant)
         for instant in (*table.history, *table.instants)
@@ -184,7 +184,7 @@ def _pending(instant: Instant) -> Instant:
 
 
 def _planned_at(table: Snapshot, instants: Iterable[Instant]) -> tuple[tuple[str, str, str], ...]:
-    """File group, requested time and action of each pending plan among some instants.
+    """Return file group, requested time and action of each plan that is pending in `instants`.
 
     If the action was completed later, its plan is derived from the files it wrote and replaced.
     """
@@ -202,13 +202,13 @@ def _planned_at(table: Snapshot, instants: Iterable[Instant]) -> tuple[tuple[str
 
 
 def _undone(table: Snapshot) -> tuple[str, ...]:
-    """Requested times undone by restores. A rollback may undo writes that were never complete."""
+    """Return instants undone by restores, not by rollbacks, which may undo incomplete writes."""
     restores = (record for (action, _), record in table.records.items() if action == "restore")
     return tuple(sorted(i for record in restores for i in record.get("instantsToRollback") or ()))
 
 
 def _files_of(slices: Iterable) -> list[DataFile]:
-    """Files of some slices that a query of the newest state reads: all but change logs."""
+    """Return the files in slices that a query of the latest state reads: all but change logs."""
     return [file for part in slices for file in part.files if file.kind != "cdc"]
 
 

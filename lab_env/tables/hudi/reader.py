@@ -1,7 +1,8 @@
 """Reads a table's snapshot from one listing and the small files of its timeline.
 
-States and times of instants come from the names of timeline files, file slices from the names of
-data files. Rows, replaced file groups and cleaned files come from the instants' metadata.
+The names of timeline files give the instants' states and times, and the names of data files give
+the file slices. Row counts, replaced file groups and cleaned files come from the instants'
+metadata.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -30,18 +31,18 @@ class TableNotFound(LookupError):
 
 
 class UnsupportedTable(ValueError):
-    """The table has an older layout."""
+    """The table's version is too old."""
 
 
 def read_table(files: TableFiles, since: Snapshot | None = None) -> Snapshot:
     """Read a table's current state.
 
     Args:
-        since: an earlier snapshot to compare with: sets `new_files`, `gone_files` and the like.
+        since: an earlier snapshot to compare with, for `new_files`, `gone_files` and the like.
 
     Raises:
         TableNotFound: there is no Hudi table at the path.
-        UnsupportedTable: the table's version is before 8, whose timeline has another layout.
+        UnsupportedTable: the table's version is below 8; such a timeline has another layout.
     """
     sizes = files.sizes()
     if PROPERTIES not in sizes:
@@ -89,7 +90,7 @@ def read_table(files: TableFiles, since: Snapshot | None = None) -> Snapshot:
 
 
 def _read_all(files: TableFiles, keys: Iterable[str]) -> dict[str, bytes]:
-    """Contents by key, without files that a writer has just archived."""
+    """Read files; skip those that a writer has archived in the meantime. Return contents by key."""
 
     def read(key: str) -> bytes | None:
         try:
@@ -109,7 +110,7 @@ def _parse_properties(text: str) -> dict[str, str]:
 
 
 def _has_metadata(instant: Instant) -> bool:
-    """True if a timeline file has metadata that the snapshot needs: of a completion or a plan."""
+    """True if a timeline file has content that a snapshot needs: commit metadata or a plan."""
     planned = instant.state == "requested" and instant.action in PLANNED_ACTIONS
     return instant.state == "completed" or planned
 
@@ -130,7 +131,7 @@ def _merge_states(files: Iterable[Instant]) -> tuple[Instant, ...]:
 def _decode(
     timeline: Mapping[str, Instant], instants: Iterable[Instant], contents: Mapping[str, bytes]
 ) -> dict[tuple[str, str], dict]:
-    """Metadata of the active timeline's completed instants."""
+    """Decode the metadata of completed instants; return it by action and requested time."""
     writes = {instant.requested: instant.action for instant in instants if instant.writes}
     return {
         (writes[file.requested] if file.writes else file.action, file.requested): read_avro(
@@ -144,7 +145,7 @@ def _decode(
 def _data_files(
     sizes: Mapping[str, int], records: Records, is_committed: Callable[[str], bool]
 ) -> tuple[DataFile, ...]:
-    """Data files of a listing."""
+    """Return the data files among listed files."""
     rows = {
         (file.partition, file.name): file.changes
         for record in records.values()
@@ -163,7 +164,7 @@ def _data_files(
 
 
 def _commit_rule(instants: Iterable[Instant], history: Iterable[Instant]) -> Callable[[str], bool]:
-    """Make a function that returns True if readers use an instant's files, by Hudi's own rule."""
+    """Return a function that decides by Hudi's own rule whether readers use an instant's files."""
     states = {i.requested: i.state for i in (*history, *instants) if i.writes}
     first = min((i.requested for i in instants if i.writes and i.completed), default="")
 
@@ -187,7 +188,7 @@ def replaced_by(records: Records) -> list[tuple[str, str]]:
 
 
 def _cleaned(records: Records) -> tuple[CleanedFile, ...]:
-    """Files that completed cleans deleted."""
+    """Return the files that completed cleans deleted."""
     cleaned = set()
     for (action, requested), record in records.items():
         if action != "clean":
@@ -205,7 +206,7 @@ def _cleaned(records: Records) -> tuple[CleanedFile, ...]:
 def _planned(
     instants: Iterable[Instant], contents: Mapping[str, bytes]
 ) -> tuple[tuple[str, str, str], ...]:
-    """File group, requested time and action of each pending plan."""
+    """Return the file group, requested time and action of each pending plan."""
     planned = []
     for instant in instants:
         if instant.completed or instant.action not in PLANNED_ACTIONS:

@@ -1,4 +1,4 @@
-"""A Hudi table at one moment: its instants, its files, and the file slices that they form.
+"""A Hudi table at one moment: its instants, its files, and the file slices they form.
 
 Subtracting one snapshot from another gives a pandas DataFrame of the objects that differ.
 """
@@ -31,11 +31,11 @@ class DataFile:
         group: id of its file group.
         instant: requested time of the action that wrote it.
         kind: base, log or cdc.
-        name: the last part of its key.
+        name: file name.
         size: bytes.
-        committed: whether that action is complete. Readers skip uncommitted files.
-        rows: rows of a base file, changes of a log; None if no commit records them, as for a change
-        log (cdc).
+        committed: whether that action is complete; readers skip uncommitted files.
+        rows: number of rows in a base file, or of changes in a log; None if no commit records it,
+            as for a change log (cdc).
     """
 
     partition: str
@@ -62,7 +62,7 @@ class CleanedFile:
         group: id of its file group.
         instant: requested time of the action that wrote it.
         kind: base, log or cdc.
-        name: the last part of its key.
+        name: file name.
         cleaned: requested time of the clean.
     """
 
@@ -76,18 +76,18 @@ class CleanedFile:
 
 @dataclass(frozen=True)
 class FileSlice:
-    """One version of a file group: a base file and the logs written on it.
+    """One version of a file group: a base file and the logs written on top of it.
 
     Args:
         partition: its folder below the table.
         group: id of its file group.
-        instant: its start: the instant of its base file, of its first log, or of the pending
-        compaction that will write its base file.
+        instant: requested time at which it begins: that of its base file, of its first log, or of
+            the pending compaction that will write its base file.
         base: the base file; None while there are only logs.
         logs: ordered by instant, including change logs (cdc), which no snapshot query reads.
         current: whether a query of the latest state reads it. While a compaction is pending, a
-        query reads two slices: the one to be compacted and the one that the plan began.
-        planned: whether a pending compaction began it; it may have no file yet.
+            query reads two slices: the one to be compacted and the new one.
+        planned: whether it is the new slice of a pending compaction; it may have no file yet.
     """
 
     partition: str
@@ -109,22 +109,24 @@ class Snapshot:
     """A table at one moment.
 
     Args:
-        path: of the table.
+        path: path of the table.
         name: the table's name.
         table_type: COPY_ON_WRITE or MERGE_ON_READ.
         version: table version.
         instants: the active timeline, ordered by requested time.
         files: data files.
-        replaced: id of each replaced file group that is still stored, and the requested time of the
-        clustering or overwrite that replaced it.
-        bookkeeping: part (timeline, metadata or other), key and bytes of each other object.
+        replaced: id of each replaced file group that is still stored, with the requested time of
+            the clustering or overwrite that replaced it.
+        bookkeeping: part (timeline, metadata or other), key and bytes of each object that is not a
+            data file.
         since: an earlier snapshot to compare with.
         history: archived instants, ordered by requested time.
         cleaned: files that cleans deleted, as far as timeline and history record them.
-        planned: file group, requested time and action of each pending compaction and clustering.
+        planned: file group, requested time and action of each pending compaction or clustering.
         records: decoded metadata of completed instants, by action and requested time.
-        damage: known damage of files, by path below the table; empty if not checked.
-        compared_with: name of `since` in texts.
+        damage: description of each damaged file's damage, by path below the table; empty if the
+            table was not checked.
+        compared_with: phrase for `since` in texts, for example "the last look".
     """
 
     path: str
@@ -147,8 +149,8 @@ class Snapshot:
         """Return the metadata of a completed write.
 
         Args:
-            requested: the write's requested time, as in `instants` and in file names. By default
-            the write that was completed last, which may be a compaction or a clustering.
+            requested: the write's requested time, as in `instants` and in file names; by default
+                that of the write completed last, which may be a compaction or a clustering.
 
         Raises:
             CommitNotFound: no write is complete, or none has this requested time.
@@ -177,7 +179,7 @@ class Snapshot:
 
     @cached_property
     def writers(self) -> dict[str, str]:
-        """Writers by requested time, for the writes whose metadata has `_writer`."""
+        """Name of the writer by requested time, for writes whose metadata has `_writer`."""
         named = {
             requested: (record.get("extraMetadata") or {}).get(WRITER)
             for (_, requested), record in self.records.items()
@@ -186,7 +188,7 @@ class Snapshot:
 
     @cached_property
     def slices(self) -> tuple[FileSlice, ...]:
-        """All file slices, by partition, file group and instant, without uncommitted files."""
+        """All slices without uncommitted files, ordered by partition, file group and instant."""
         groups: dict[tuple[str, str], list[DataFile]] = {}
         for file in sorted(self.files):
             if file.committed:
@@ -231,9 +233,9 @@ class Snapshot:
 
     @property
     def rows(self) -> int | None:
-        """Number of rows in a query of the latest state.
+        """Number of rows that a query of the latest state returns.
 
-        None if the number is unknown because of unmerged logs or missing commits.
+        None if unmerged logs or missing commits make the number unknown.
         """
         files = [file for part in self.current for file in part.files if file.kind != "cdc"]
         if any(file.kind == "log" or file.rows is None for file in files):
@@ -242,7 +244,7 @@ class Snapshot:
 
     @property
     def metadata_partitions(self) -> pd.DataFrame:
-        """Metadata table: objects and bytes, one row per partition."""
+        """Return the metadata table's objects and bytes, one row per partition."""
         rows = [
             (name.split("/")[2], size)
             for part, name, size in self.bookkeeping
@@ -276,11 +278,11 @@ class Snapshot:
         return frozenset(file for file in self.files if file.key not in known)
 
     def parts(self) -> pd.DataFrame:
-        """Return objects and bytes, one row per part: base, log, cdc, timeline, metadata, other."""
+        """Return objects and bytes by part: base, log, cdc, timeline, metadata, other."""
         return self.frame().groupby("part", sort=False)["bytes"].agg(objects="count", bytes="sum")
 
     def frame(self) -> pd.DataFrame:
-        """Return a row per object: part, partition, file_group, instant, name, bytes."""
+        """Return one row per object: part, partition, file_group, instant, name, bytes."""
         rows = [(f.kind, f.partition, f.group, f.instant, f.name, f.size) for f in self.files]
         rows += [(part, "", "", "", name, size) for part, name, size in self.bookkeeping]
         columns = ["part", "partition", "file_group", "instant", "name", "bytes"]
@@ -307,8 +309,8 @@ class Snapshot:
     def _slices_of(self, files: list[DataFile]) -> list[FileSlice]:
         """Split a file group's files into slices, as Hudi's file system view does.
 
-        A log belongs to the latest base file that was requested before the log was complete. If a
-        compaction is planned or running meanwhile, the log belongs to the next slice.
+        A log belongs to the latest base file that was requested before the log was completed. If a
+        compaction is planned or running at that time, the log belongs to the next slice.
         """
         partition, group = files[0].partition, files[0].group
         base_at = {file.instant: file for file in files if file.kind == "base"}
@@ -340,5 +342,5 @@ class Snapshot:
 
     @cached_property
     def _pending_compactions(self) -> dict[str, str]:
-        """File groups with the requested time of their pending compaction."""
+        """Return the requested time of each pending compaction, by file group."""
         return {group: begin for group, begin, action in self.planned if action == "compaction"}

@@ -1,4 +1,4 @@
-"""Names of Hudi's files and instant times, table version 8 and later.
+"""Parses Hudi's file names and instant times, for table version 8 and later.
 
 An instant time is a string of 17 digits, from year to millisecond, in UTC: `20261120091500705`.
 
@@ -30,11 +30,11 @@ class Instant:
     """One action on the timeline.
 
     Args:
-        requested: requested time, as an instant time.
-        completed: completion time; empty while it is pending.
-        action: commit, deltacommit, compaction, clean and so on. The file that completes a
-        compaction is named `commit`, that of a log compaction `deltacommit` and that of a
-        clustering `replacecommit`. In a `Snapshot` they keep their own names.
+        requested: requested time, an instant time.
+        completed: completion time; empty while the action is pending.
+        action: commit, deltacommit, compaction, clean and so on. Hudi names the file that completes
+            a compaction `commit`, that of a log compaction `deltacommit`, and that of a clustering
+            `replacecommit`. A `Snapshot` lists them as compaction, logcompaction and clustering.
         state: completed, inflight or requested.
     """
 
@@ -45,7 +45,7 @@ class Instant:
 
     @property
     def writes(self) -> bool:
-        """True if such an action writes data files."""
+        """True if this kind of action writes data files."""
         return self.action in WRITING_ACTIONS
 
 
@@ -77,7 +77,7 @@ def parse_timeline_name(name: str) -> Instant | None:
 def parse_timeline_key(key: str) -> Instant | None:
     """Parse the key of a file in a table's active timeline; None for any other file.
 
-    The timeline of a table's metadata table does not count.
+    Files of the metadata table's own timeline return None, too.
 
     Args:
         key: the file's key, below the table or in full.
@@ -118,8 +118,8 @@ def to_seconds(instant: str) -> float:
 def from_seconds(seconds: float) -> str:
     """Return the instant time nearest to a time in seconds since 1970.
 
-    Rounding down would make a query from this instant repeat a commit completed at exactly this
-    time.
+    It rounds to the nearest millisecond, because rounding down would make an incremental query from
+    this instant return a commit completed at exactly this time again.
     """
     nearest = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=round(seconds * 1000))
     return f"{nearest:%Y%m%d%H%M%S}{nearest.microsecond // 1000:03d}"

@@ -1,12 +1,13 @@
-"""Measures what queries and writes cost, and compares the measurements.
+"""Measures the cost of queries and writes, and compares measurements.
 
-Five counters answer five questions about reading:
+Five modules count reads or requests, each at a different level:
 
-- `inputs`: bytes that Spark's tasks read. How much data did this query process?
-- `s3_requests`: HTTP requests of this process's S3 client. How many requests did this cell send?
-- `reads`: objects, offsets and bytes, from the client's debug log. Which parts of which files?
-- `scans`: files in the scans of the plan. How many files were left after pruning?
-- `bucket_usage`: all requests and bytes of a bucket, counted by MinIO. What would a cloud charge?
+- `inputs`: bytes that Spark's tasks read, as a measure of the data that a query processed.
+- `s3_requests`: HTTP requests that this process's S3 client sent, for example during one cell.
+- `reads`: objects, offsets and bytes that were read, from the S3 client's debug log.
+- `scans`: files that the scans of a query's plan read, that is, those left after pruning.
+- `bucket_usage`: all requests to a bucket and their bytes, as a cloud would charge for them.
 
-`freshness` computes how long events take to become visible; `verdict` compares measured rounds.
+`freshness` computes how long events take to become visible; `verdict` compares two variants over
+several rounds.
 """

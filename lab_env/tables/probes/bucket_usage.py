@@ -1,6 +1,6 @@
-"""Requests and bytes of one bucket, counted by MinIO: exact, for all programs that use it.
+"""Requests to one bucket and their bytes, counted by MinIO: exact, and over all clients.
 
-The benchmark gives each sink its own bucket and charges requests as a cloud would.
+The benchmark gives each sink its own bucket and prices the requests as a cloud would.
 """
 
 import base64
@@ -43,10 +43,10 @@ class BucketUsage:
     Args:
         puts: requests that write an object or a part of one.
         lists: requests for a listing.
-        gets: requests for an object, a part of it, or its size and date.
+        gets: requests for an object, for a part of it, or for its size and date.
         deletes: requests that delete; clouds do not charge for them.
-        bytes_written: content of all objects written.
-        bytes_read: content sent to readers.
+        bytes_written: total size of the objects written.
+        bytes_read: total size of the content sent to readers.
     """
 
     puts: int = 0
@@ -65,7 +65,8 @@ def usage_in(metrics: str, written: str) -> BucketUsage:
     """Compute a bucket's usage from its metrics.
 
     Args:
-        written: traffic counter of the bytes written, `sent` or `received`.
+        written: name of the counter that has the bytes written, `sent` or `received`; it depends on
+            MinIO's release.
     """
     kinds = {**dict.fromkeys(WRITES, "puts"), **dict.fromkeys(LISTS, "lists")}
     kinds |= dict.fromkeys(DELETES, "deletes")
@@ -83,7 +84,7 @@ def usage_in(metrics: str, written: str) -> BucketUsage:
 
 
 class MeteredBucket:
-    """Bucket for one sink, whose usage MinIO counts.
+    """A bucket for one sink, whose usage MinIO counts.
 
     Args:
         sink: last part of the bucket's name.
@@ -99,7 +100,7 @@ class MeteredBucket:
         return self.endpoints.bucket
 
     def make(self) -> None:
-        """Recreate the bucket, and find out which of MinIO's counters counts the bytes written.
+        """Recreate the bucket, and find out which of MinIO's counters has the bytes written.
 
         Raises:
             LabError: the store has no such metrics.
@@ -123,7 +124,7 @@ class MeteredBucket:
         self.clear()
 
     def usage(self) -> BucketUsage:
-        """Return the usage since the bucket was created or MinIO was started."""
+        """Return the usage since the bucket was created or, if later, MinIO was started."""
         return usage_in(self._metrics(), self._written)
 
     def clear(self) -> None:
@@ -161,7 +162,7 @@ class MeteredBucket:
 
 
 def _token(endpoints: Endpoints) -> str:
-    """Token for MinIO's metrics, signed with the lab's own key (RFC 7519, HS512)."""
+    """Return a token for MinIO's metrics, signed with the lab's own key (RFC 7519, HS512)."""
 
     def part(content: bytes) -> bytes:
         return base64.urlsafe_b64encode(content).rstrip(b"=")

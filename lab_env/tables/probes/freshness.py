@@ -1,7 +1,7 @@
 """Freshness: time from sending an event until a reader can see it in a sink.
 
-The interval ends when the commit that contains the event completes, according to the store. At the
-commit's requested time nobody can read its rows yet.
+The interval ends when the store completes the commit that contains the event. It does not end at
+the commit's requested time, because then no reader can see the rows yet.
 """
 
 import numpy as np
@@ -16,12 +16,12 @@ def event_freshness(
     """Return the seconds from sent to visible, one value per acknowledged send.
 
     Args:
-        sends: the ledger's acknowledged sends: partition, offset, sent_at (µs since 1970).
+        sends: acknowledged sends from the ledger: partition, offset, sent_at (µs since 1970).
         batches: one sink's batches in order: batch, end_offsets (dict by partition number).
-        completions: the sink's commits, name to completion time (s since 1970).
+        completions: completion time (s since 1970) of the sink's commits, by name.
 
     Returns:
-        In the order of `sends`; NaN where no commit is known.
+        Seconds in the order of `sends`; NaN where no commit is known.
     """
     visible = batch_completions(batches, completions)
     seconds = pd.Series(np.nan, index=sends.index)
@@ -44,7 +44,7 @@ def batch_completions(batches: pd.DataFrame, completions: dict[str, float]) -> n
 
     Args:
         batches: one sink's batches in order, with `batch`.
-        completions: the sink's commits, name to completion time.
+        completions: completion time of the sink's commits, by name.
 
     Returns:
         Completion times (s since 1970) in the order of `batches`; NaN where unknown. All are

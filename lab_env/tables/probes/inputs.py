@@ -1,9 +1,9 @@
-"""Bytes that Spark's tasks read, as in the Spark UI's column *Input*: the data a query processed.
+"""Bytes that Spark's tasks read, as in the Spark UI's column *Input*.
 
 The count includes the log files of a Merge-on-Read table, each about once. It excludes the driver's
-reads (timeline, settings, schema). More bytes go over the wire: the reader opens each log twice,
+reads (timeline, settings, schema). The network transfers more: the reader opens each log twice,
 first for its header, and S3A requests the rest of the file each time. S3A's own counter
-`stream_read_total_bytes` counts these bytes for this Java process.
+`stream_read_total_bytes` has the transferred bytes of this Java process.
 """
 
 import json
@@ -56,7 +56,7 @@ def input_of(group: str, jobs: list[dict], stages: list[dict]) -> int:
 
     Args:
         jobs: response of Spark's REST API for `jobs`.
-        stages: response for `stages`; failed attempts count too, because they also read data.
+        stages: response for `stages`. Failed attempts are counted, because they read data, too.
 
     Returns:
         Bytes.

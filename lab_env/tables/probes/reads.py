@@ -15,7 +15,7 @@ _STREAM = re.compile(
 
 
 class Reads:
-    """Objects read; filled in at the end of the block of `watch`.
+    """Objects that were read; filled in when the block of `watch` ends.
 
     Args:
         log: the debug log of the S3A client.
@@ -25,7 +25,7 @@ class Reads:
         self.log = log
 
     def frame(self) -> pd.DataFrame:
-        """Return a row per object key: places (number of different requested offsets) and bytes."""
+        """Return one row per object: key, places (number of distinct offsets) and bytes."""
         places: dict[str, set[str]] = {}
         for key, start in _REQUEST.findall(self.log):
             places.setdefault(key, set()).add(start)
@@ -41,7 +41,8 @@ def watch(lab) -> Generator[Reads]:
     """Record the reads of a lab's Spark driver in a `with` block.
 
     Args:
-        lab: if its Spark runs on a cluster, the executors' requests are not recorded.
+        lab: the lesson's lab. If its Spark runs on a cluster, the executors' reads are not
+            recorded.
 
     Yields:
         The reads, complete after the block.

@@ -1,7 +1,8 @@
 """HTTP requests of this Spark process to the object store, counted by its S3A client.
 
 The client counts each request that it sends, so the figures are exact and available immediately.
-Here Spark runs driver and tasks in one JVM; on a cluster each executor has its own counters.
+They are complete only if driver and tasks share one JVM, as in the lab; on a cluster each executor
+has its own counters.
 """
 
 from collections.abc import Generator
@@ -20,7 +21,7 @@ COUNTERS = {
 
 @dataclass
 class Requests:
-    """Requests sent between two moments; all 0 until the counting has ended.
+    """Requests sent during a block; all 0 until the block has ended.
 
     Args:
         get: requests for (a part of) an object.

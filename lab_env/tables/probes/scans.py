@@ -1,4 +1,4 @@
-"""Files that a query's scans read, as Spark counts them in the executed plan.
+"""Number of files that a query's scans read, as Spark counts them in the executed plan.
 
 The Spark UI shows the same numbers in its SQL tab. `DataFrame.inputFiles` is no substitute: it
 lists the files of the table before any filter has skipped one.
@@ -28,7 +28,7 @@ def rows_and_files_read(query) -> tuple[list, int]:
 
 
 def _leaves(node) -> list:
-    """Leaves of a plan, including those inside an adaptive plan and its finished stages."""
+    """Return a plan's leaves, including those inside an adaptive plan and its finished stages."""
     name = node.getClass().getSimpleName()
     if name == "AdaptiveSparkPlanExec":
         return _leaves(node.executedPlan())

@@ -1,8 +1,8 @@
 """Compares two variants over several measured rounds: lower, higher, equal or inconclusive.
 
 A difference counts only if it exceeds the noise: all rounds of one variant are lower than all
-rounds of the other, and the medians are farther apart than the lowest and highest round of either
-variant. Exercise 20.4 teaches the rule.
+rounds of the other, and the difference of the medians exceeds the range of each variant. Exercise
+20.4 teaches the rule.
 """
 
 import statistics
@@ -32,7 +32,7 @@ class Spread:
 
     @property
     def width(self) -> float:
-        """Difference between the highest and the lowest round."""
+        """Range: difference between the highest and the lowest round."""
         return self.high - self.low
 
 

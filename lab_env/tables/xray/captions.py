@@ -1,4 +1,4 @@
-"""Texts for the parts of the X-ray, in its text form and its hover texts."""
+"""Descriptions of the X-ray's parts, for its text form and its hover texts."""
 
 from lab_env.platform.display.units import duration_text, size_text
 from lab_env.tables.hudi.table import CleanedFile, DataFile, FileSlice, Instant, Snapshot
@@ -33,7 +33,7 @@ def instant(table: Snapshot, which: Instant) -> str:
 
 
 def earlier(table: Snapshot, count: int) -> str:
-    """Describe the instants without their own column."""
+    """Describe the instants that share the drawing's first column."""
     first = [instant(table, which) for which in table.instants[:count]]
     archived = [f"archived {instant(table, which)}" for which in table.history]
     names = [*archived, *first]

@@ -1,6 +1,6 @@
-"""All colours of the X-ray and their meaning; its other modules name no colour.
+"""All colours of the X-ray and their meaning; the other modules define none.
 
-A shape or a word conveys each colour's meaning as well.
+Whatever a colour shows, a shape or a word shows as well.
 """
 
 from lab_env.platform.display.palette import AMBER, BLUE, GREY, PINK, SKY, VERMILION

@@ -1,4 +1,4 @@
-"""Columns of the drawing: one per instant, and one for everything older."""
+"""Columns of the drawing: one per recent instant, and one for all older instants."""
 
 from dataclasses import dataclass
 
@@ -14,8 +14,8 @@ class Column:
     """One column.
 
     Args:
-        instant: None for the column of everything older.
-        seconds: since the previous column's instant; None if there is none.
+        instant: the instant; None for the column of all older instants.
+        seconds: time since the previous column's instant; None if there is none.
     """
 
     instant: Instant | None
@@ -23,7 +23,7 @@ class Column:
 
     @property
     def has_files(self) -> bool:
-        """True if data files may be in it, so that it needs their width."""
+        """True if the column can contain data files, and so must be wide enough to draw them."""
         return self.instant is None or self.instant.writes or self.instant.action == UNDONE
 
 
@@ -32,7 +32,7 @@ class Columns:
     """All columns, from old to new.
 
     Args:
-        earlier: number of instants of the active timeline without their own column.
+        earlier: number of the active timeline's instants that have no column of their own.
     """
 
     all: tuple[Column, ...]
@@ -48,7 +48,7 @@ class Columns:
 
     @property
     def has_older(self) -> bool:
-        """True if the first column stands for everything older."""
+        """True if the first column stands for all older instants."""
         return not self.all or self.all[0].instant is None
 
 
@@ -69,7 +69,7 @@ def columns_of(table: Snapshot) -> Columns:
 
 
 def _with_undone(table: Snapshot) -> list[Instant]:
-    """Instants of the table, and the rolled back ones whose files are drawn.
+    """Return the table's instants, and rolled-back instants whose files are drawn.
 
     These files are still stored, or were stored in the earlier snapshot.
     """

@@ -1,4 +1,4 @@
-"""A commit as a card for a notebook, and as text with the same facts."""
+"""Formats a commit as a card for a notebook, and as text with the same facts."""
 
 from lab_env.platform.display.html import render
 from lab_env.platform.display.units import duration_text
@@ -30,7 +30,7 @@ def commit_html(commit: Commit) -> str:
 
 
 def _facts(commit: Commit) -> dict[str, str]:
-    """Facts with their labels, in the order of the card."""
+    """Return the card's facts in order, by label."""
     counts = {kind: sum(file.kind == kind for file in commit.files) for kind in FILE_KINDS}
     kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count) or "none"
     took = duration_text(seconds_between(commit.requested, commit.completed))

@@ -1,8 +1,7 @@
 """The X-ray as a drawing: instants from left to right, each file below the instant that wrote it.
 
-It is an HTML grid in the page's own colours, so that it works in both themes of JupyterLab. A few
-file groups are drawn as rows with a box per file, many as tiles. The text form always lists
-everything.
+It is an HTML grid for light and dark themes. A few file groups are drawn as rows with a box per
+file; many are drawn as tiles. The text form always lists everything.
 """
 
 from lab_env.platform.display import html
@@ -28,7 +27,7 @@ SHAPES = {
 
 
 def as_html(table: Snapshot, styled: bool = True) -> str:
-    """Draw a snapshot. Up to 200 file groups are drawn; a line gives the number of the others.
+    """Draw a snapshot, with at most 200 file groups; a line gives the number of the others.
 
     Args:
         styled: include the style sheet, which several drawings on one page can share.
@@ -67,7 +66,7 @@ def as_html(table: Snapshot, styled: bool = True) -> str:
 
 
 def _writers(table: Snapshot) -> dict[str, int]:
-    """Named jobs, each with the index of its colour."""
+    """Return the index of each named writer's colour."""
     names = list(dict.fromkeys(table.writers.values()))
     return {name: place % len(colours.WRITERS) for place, name in enumerate(names)}
 
@@ -75,7 +74,7 @@ def _writers(table: Snapshot) -> dict[str, int]:
 def _panels(
     table: Snapshot, columns: Columns, groups: dict[str, list[str]], headed: bool
 ) -> list[dict]:
-    """Partitions, with the grid's row numbers of their parts."""
+    """Return the partitions, with the grid rows of each partition and its file groups."""
     panels, row = [], HEAD_ROWS + 1
     for partition, ids in groups.items():
         row += 1  # space above the panel
@@ -91,7 +90,7 @@ def _panels(
 
 
 def _legend(table: Snapshot, tiled: bool) -> list[tuple[str, str]]:
-    """Classes and texts of the legend's swatches, for all that the drawing does not label."""
+    """Return the CSS classes and the text of each legend entry; labelled marks need no entry."""
     older = any(not part.current and part.files for part in table.slices)
     logs = any(file.kind == "log" for file in table.files)
     entries = {

@@ -1,7 +1,7 @@
 """The X-ray's player: a table's past, one step per completed instant, with a slider.
 
-It is HTML with every step's drawing and a small script, so it also works without a kernel. Without
-the script it shows the newest step.
+It is HTML with every step's drawing and a small script, so it needs no kernel. If the script is
+disabled, it shows the newest step.
 """
 
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ class Player:
     past: Past
 
     def __repr__(self) -> str:
-        """Describe each step in a paragraph, then the start of the past and its gaps."""
+        """Describe each step in a paragraph; then state where the past begins and what it lacks."""
         lines = [f"{self.name}: {captions.counted(len(self.past.moments), 'step')}"]
         for number, moment in enumerate(self.past.moments, 1):
             lines += [f"{number} {heading(moment)}", *(f"  {fact}" for fact in facts(moment))]
@@ -63,7 +63,7 @@ def player(table: Snapshot, last: int = STEPS) -> Player:
 
 
 def heading(moment: Moment) -> str:
-    """Describe a step's action, writer and times; the steps are in order of completion."""
+    """Describe a step's action, writer, requested time and completion time."""
     instant = moment.instant
     writer = moment.table.writers.get(instant.requested)
     by = f" by {writer}" if writer else ""
@@ -123,7 +123,7 @@ def amount(files: Iterable[DataFile]) -> str:
 
 
 def limits(past: Past) -> list[str]:
-    """Return sentences about the start of the past and its gaps."""
+    """Return sentences that state where the past begins and what it lacks."""
     if not past.moments:
         return ["No action on this table is complete yet."]
     lines = [_begin(past)]
@@ -144,7 +144,7 @@ def limits(past: Past) -> list[str]:
 
 
 def _begin(past: Past) -> str:
-    """Sentence about the first step and the reason for it."""
+    """State the time of the first step, and why the past begins there."""
     begin = _when(past.moments[0].instant.completed)
     if len(past.moments) + len(past.unknown) < past.completed:
         return (
@@ -164,7 +164,7 @@ def _begin(past: Past) -> str:
 
 
 def _operation(commit: Commit) -> str:
-    """Effect of a write on the rows."""
+    """Describe a write's effect on the rows."""
     if commit.rewrites:
         return f"{commit.operation}: no row changed, only the files"
     return (

@@ -1,4 +1,4 @@
-"""Rows of the drawing: the content of each file group's row, by column."""
+"""Rows of the drawing: the boxes of each file group, by column."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -14,14 +14,14 @@ UNREAD = {"loose": "not committed", "cleaned": "cleaned"}  # shown in place of t
 
 @dataclass(frozen=True)
 class Cell:
-    """Files of one instant in a row: one box.
+    """One box: the files of one instant in a row.
 
     Args:
         column: number of its column.
         kind: base, log or cdc.
         words: description of the files.
-        size: their size, or why no reader sees them.
-        strip: whether it contains a change log together with other files.
+        size: the files' size, or why no reader sees them.
+        strip: whether it contains a change log in addition to other files.
         mark: new, rewritten or removed since the earlier snapshot; else empty.
         damaged: whether one of the files is damaged.
         writer: writer of the files; empty if the write does not name it.
@@ -41,12 +41,12 @@ class Cell:
 
 @dataclass
 class Run:
-    """Related files in a row: a slice, or files that belong to no slice.
+    """Files that a row shows together: a slice, or files that belong to no slice.
 
     Args:
-        look: current, older, loose (not committed), removed or cleaned.
+        look: kind of files: current, older, loose (not committed), removed or cleaned.
         slice: the slice, if it is one.
-        files: the files by the number of their column.
+        files: the files, by column number.
         planned: the column where a pending compaction will write a base file.
     """
 
@@ -57,7 +57,7 @@ class Run:
 
     @property
     def columns(self) -> set[int]:
-        """Numbers of the columns that it uses."""
+        """Numbers of the columns that contain its files or its planned base file."""
         return {*self.files, *([] if self.planned is None else [self.planned])}
 
     @property
@@ -85,7 +85,7 @@ def groups_of(table: Snapshot) -> dict[str, list[str]]:
 
 
 def lanes_of(table: Snapshot, columns: Columns, partition: str, group: str) -> list[list[Run]]:
-    """Return the runs of a file group, in enough lanes that none overlap."""
+    """Return the runs of a file group, divided into lanes in which no two overlap."""
     place = (partition, group)
     runs, past = [], Run("older")
     for part in table.slices:
@@ -116,9 +116,9 @@ def lanes_of(table: Snapshot, columns: Columns, partition: str, group: str) -> l
 
 
 def _cleaned_and_drawn(table: Snapshot, columns: Columns) -> Iterable[CleanedFile]:
-    """Cleaned files whose instant has a column.
+    """Return the cleaned files whose instant has a column.
 
-    Files that are gone since the earlier snapshot are left out; they are drawn as removed.
+    Files that the earlier snapshot had are left out, because they are drawn as removed.
     """
     drawn = {column.instant.requested for column in columns.all if column.instant}
     gone = {(file.partition, file.name) for file in table.gone_files}

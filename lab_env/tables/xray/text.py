@@ -1,4 +1,4 @@
-"""The X-ray as plain text: the facts of the drawing, for any number of instants and file groups."""
+"""The X-ray as plain text: the same facts as the drawing, without limit on their number."""
 
 from lab_env.tables.hudi.table import Snapshot
 from lab_env.tables.xray import captions

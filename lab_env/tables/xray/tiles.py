@@ -16,7 +16,7 @@ class Tile:
     Args:
         slices: from old to new.
         loose: uncommitted files.
-        removed: files that are gone since the earlier snapshot.
+        removed: files of the earlier snapshot that no longer exist.
     """
 
     slices: list[FileSlice] = field(default_factory=list)
@@ -70,7 +70,7 @@ def tiles_of(table: Snapshot) -> dict[tuple[str, str], Tile]:
 
 
 def first_groups(groups: Mapping[str, list[str]]) -> dict[str, list[str]]:
-    """Return the first file groups by partition, up to `MOST`."""
+    """Return at most `MOST` file groups, by partition."""
     shown, room = {}, MOST
     for partition, ids in groups.items():
         if room > 0:

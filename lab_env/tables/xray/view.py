@@ -1,4 +1,4 @@
-"""Result of `lab.xray()`: the facts of `lab_env.tables.hudi` with a drawing and a text form."""
+"""Result of `lab.xray()`: a snapshot from `lab_env.tables.hudi` with a drawing and a text form."""
 
 from dataclasses import fields, replace
 
@@ -42,7 +42,7 @@ class XRay(Snapshot):
             raise LabError(str(error), next_step) from None
 
     def play(self, last: int = STEPS) -> Player:
-        """Return the table's past to step through: one drawing per completed instant.
+        """Return a player that steps through the table's past: one drawing per completed instant.
 
         Args:
             last: maximum number of steps; the newest ones are shown.
@@ -58,10 +58,10 @@ def xray(
     Args:
         path: for example `s3a://lakehouse/lesson-05/orders`.
         since: an earlier snapshot; the drawing marks changes since then.
-        check: look for damaged files, too; the drawing marks them.
+        check: also look for damaged files; the drawing marks them.
 
     Raises:
-        LabError: there is no Hudi table at the path, or it has an older layout.
+        LabError: there is no Hudi table at the path, or its version is too old.
     """
     files = StoredTable(endpoints, path)
     try:
@@ -78,5 +78,5 @@ def xray(
 
 
 def shown_as(cls: type, plain: Snapshot | Commit):
-    """Copy the facts into a class that a notebook can show."""
+    """Convert a plain snapshot or commit to a subclass that a notebook can show."""
     return cls(**{field.name: getattr(plain, field.name) for field in fields(plain)})

@@ -1,7 +1,7 @@
-"""Rows per second that each table ingests while it catches up on a backlog.
+"""Measures how many rows per second each table ingests while it catches up on a backlog.
 
-The tables are compared with JSON files, and the course's Hudi options with Hudi's defaults.
-Only one query runs; it verifies the answer.
+The tables are compared with JSON files, and the course's Hudi options with Hudi's defaults. The
+only query that runs verifies the table's content.
 """
 
 from dataclasses import replace
@@ -31,7 +31,7 @@ WAYS = {
 
 
 def backlog_config(full: bool) -> RunConfig:
-    """Return the configuration: a smoke test, or with `full` a run whose figures can be trusted."""
+    """Return the sizes of a smoke test or, with `full`, of a run whose figures can be trusted."""
     config = RunConfig(
         (
             Scenario(20, UNIFORM, load=20_000, batch=250_000, batches=2),
@@ -56,7 +56,7 @@ def backlog_config(full: bool) -> RunConfig:
 def catch_up(
     bench: Bench, config: RunConfig, report_progress: Progress = print
 ) -> tuple[list[Comparison], list[str]]:
-    """Measure all sinks, and the tables with other options, in turn.
+    """Measure all sinks with the course's options, and the tables with other options, in turn.
 
     Returns:
         The comparisons, and the problems that invalidate them: answers that differ from the
@@ -85,7 +85,7 @@ def catch_up(
 def _measure(
     bench: Bench, config: RunConfig, report_progress: Progress
 ) -> list[dict[str, Figures]]:
-    """Figures of one scenario: one entry per round, by sink and options."""
+    """Return one scenario's figures, for each round by set of options."""
     found = []
     for number in range(config.rounds):
         title = _title(*config.scenarios)
@@ -108,7 +108,7 @@ def _title(scenario: Scenario) -> str:
 
 
 def _comparisons(scenario: Scenario, found: list[dict[str, Figures]]) -> list[Comparison]:
-    """Comparisons for one scenario, from the figures of all rounds."""
+    """Return one scenario's comparisons, from the figures of all rounds."""
 
     def of(sink: str, way: str, metric: str) -> list[float]:
         return [figures[way].of(scenario.name, sink, metric)[0] for figures in found]
@@ -122,7 +122,7 @@ def _comparisons(scenario: Scenario, found: list[dict[str, Figures]]) -> list[Co
     def compare(
         this: tuple[str, str], other: tuple[str, str], goal: float | None = None
     ) -> Comparison:
-        """Compare a sink and its options with another."""
+        """Compare two combinations of sink and options."""
         return Comparison.of(
             f"backlog of {_title(scenario)}",
             title(*this),

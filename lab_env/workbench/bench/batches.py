@@ -1,8 +1,8 @@
-"""Batches of a streaming query, from Spark's progress reports."""
+"""Reads the batches of a streaming query from Spark's progress reports."""
 
 
 def batches_of(query) -> list[dict]:
-    """Return the batches of a query that wrote data: rows, seconds and end offsets."""
+    """Return rows, seconds and end offsets of each batch that wrote data."""
     return [
         {
             "batch": report["batchId"],

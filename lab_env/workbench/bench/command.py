@@ -50,8 +50,8 @@ def main(parts: list[str] | None = None, full: bool = False, console: Console | 
         parts: keys of `PARTS`; by default all except those in `ONLY_BY_NAME`.
 
     Returns:
-        0; 1 if a sink gave wrong answers, which invalidates all figures. A missed goal is shown
-        but is not an error.
+        Exit status: 1 if a sink gave wrong answers, which invalidates all figures, else 0. A missed
+        goal is shown but is not an error.
 
     Raises:
         LabError: a part is unknown, or another benchmark is running.
@@ -88,7 +88,7 @@ class Run:
 
     Args:
         full: larger data and more repetitions.
-        target: folder of the page.
+        target: folder in which the page is written.
         load: the machine's load before the services were started.
     """
 

@@ -1,4 +1,4 @@
-"""Sizes of the measurements of `lab bench`: scenarios, rounds, queries, rates."""
+"""Sizes of `lab bench`'s measurements: scenarios, rounds, queries, rates."""
 
 from dataclasses import dataclass, field
 
@@ -15,10 +15,10 @@ ALL_QUERIES = {
 
 @dataclass(frozen=True)
 class Pace:
-    """Settings of the freshness measurement; without rates there is none.
+    """Settings of the freshness measurement, which is skipped if `rates` is empty.
 
     Args:
-        rates: events/s.
+        rates: rates to measure, in events/s.
         seconds: how long to send at each rate.
         trigger: seconds between the starts of two batches.
         rounds: measurements per rate.
@@ -35,16 +35,16 @@ class RunConfig:
     """Size of a comparison of the sinks.
 
     Args:
-        scenarios: the streams.
-        rounds: runs of each sink on each stream.
-        warm: repetitions of a query.
+        scenarios: properties of the streams.
+        rounds: number of runs of each sink on each stream.
+        warm: number of repetitions of each query.
         pace: settings of the freshness measurement.
-        queries: queries before (`BEFORE_TABLE_SERVICES`) and after (`AFTER_TABLE_SERVICES`) the
-            table services. Without the latter, the table services are skipped.
-        java_options: for all three sinks' JVMs.
+        queries: queries to run before (`BEFORE_TABLE_SERVICES`) and after (`AFTER_TABLE_SERVICES`)
+            the table services. If there are none to run after them, the table services are skipped.
+        java_options: options for the JVMs of all three sinks.
         spark: additional Spark properties of their sessions.
-        extra_options: Hudi options for both tables, added to the pipeline's.
-        warm_up: whether the processes first ingest a small stream that is not measured.
+        extra_options: Hudi options for both tables, in addition to the pipeline's.
+        warm_up: whether the processes first ingest a small stream, without measuring it.
     """
 
     scenarios: tuple[Scenario, ...]
@@ -59,7 +59,7 @@ class RunConfig:
 
 
 def sinks_config(full: bool) -> RunConfig:
-    """Return the configuration for comparing the sinks: a smoke test, or the full run."""
+    """Return the sizes for comparing the sinks: a smoke test or, with `full`, the full run."""
     kinds = [(0, UNIFORM), (20, UNIFORM), (20, ZIPF), (80, UNIFORM), (80, ZIPF)]
     if full:
         return RunConfig(

@@ -1,4 +1,4 @@
-"""A bar chart of the table formats as an SVG file, readable in light and dark themes."""
+"""Draws a bar chart of the table formats as SVG, readable in light and dark themes."""
 
 from collections.abc import Mapping
 from html import escape
@@ -22,11 +22,11 @@ text { font: 12px system-ui, sans-serif; fill: #1f2328; }
 
 
 def chart(title: str, figures: Mapping[str, Spread], alt: str) -> str:
-    """Return the SVG: one bar per table, as long as the median, with a line from lowest to highest.
+    """Return the SVG: for each table, a bar for the median and a line for the range of rounds.
 
     Args:
-        figures: by contender, shown in the order of `CONTENDERS`.
-        alt: the text for screen readers.
+        figures: figures by contender; the bars are in the order of `CONTENDERS`.
+        alt: alternative text for screen readers.
     """
     height = TOP + ROW * len(figures) + 10
     scale = BARS / max(spread.high for spread in figures.values())

@@ -1,8 +1,8 @@
-"""The page docs/formats.md, generated from the recorded run of `lab bench formats`.
+"""Generates the page docs/formats.md from the recorded run of `lab bench formats`.
 
-No table name or figure is written by hand: every statement is derived from the recorded rounds.
-A format is said to be ahead only if the rounds of one of its tables do not overlap with those of
-any other format's table, by the rule of `tables.probes.verdict`.
+No table name or figure is written by hand: every statement is derived from the recorded rounds. A
+format is called ahead only if one of its tables beats every table of the other formats, by the rule
+of `tables.probes.verdict`.
 """
 
 from collections import Counter
@@ -52,10 +52,11 @@ COMMIT_GOAL = 1.2  # times the quickest commit of another format
 
 
 def commit_time(run: dict) -> list[Comparison]:
-    """Small commits at the first size: Hudi's quickest table against the quickest of the others.
+    """Compare the commit time of Hudi's fastest table with that of the other formats' fastest.
 
     Args:
-        run: result of `formats.compare_formats`; with wrong answers there is no comparison.
+        run: result of `formats.compare_formats`, of which small commits at the first size are
+            compared. If it has wrong answers, there is no comparison.
     """
     size, factor = run["size"], run["size"]["factors"][0]
     figures = rounds_of(run, "commit: s", factor)
@@ -78,7 +79,7 @@ def commit_time(run: dict) -> list[Comparison]:
 
 
 def write_page() -> list[Path]:
-    """Write the page and its charts from the recorded run that comes with the course."""
+    """Write the page and its charts from the recorded run that is part of the repository."""
     run = recorded.delivered("formats")
     files = {PAGE: page(run)} | {path: chart(*parts) for path, parts in charts(run).items()}
     for path, text in files.items():
@@ -87,7 +88,7 @@ def write_page() -> list[Path]:
 
 
 def charts(run: dict) -> dict[Path, tuple[str, dict[str, Spread], str]]:
-    """Title, figures and alternative text of each chart, by its file."""
+    """Return the title, figures and alternative text of each chart, by its file."""
     factor = run["size"]["factors"][-1]
     found = {}
     for name, metric in CHARTS.items():
@@ -147,7 +148,7 @@ def page(run: dict) -> str:
 
 
 def _full_size(run: dict) -> dict[str, object]:
-    """Size of a full run, formatted; empty if this run has that size."""
+    """Return the sizes of a full run as text; empty if this is a full run."""
     config = formats_config(full=True)
     full = asdict(config) | {"factors": list(config.factors)}
     if run["size"] == {name: full[name] for name in run["size"]}:
@@ -159,7 +160,7 @@ def _full_size(run: dict) -> dict[str, object]:
 
 
 def _score(run: dict) -> str:
-    """Count how often each format is ahead, sorted by that count."""
+    """Write a sentence on how often each format came first, most often first."""
     found = Counter(FORMATS[CONTENDERS[claim.table].format] for claim in claims(run))
     if not found:
         return "No format is first in any comparison."
@@ -172,7 +173,7 @@ def _score(run: dict) -> str:
 
 
 def _first_places(run: dict) -> str:
-    """Markdown table: for each measure and size, the table that is ahead of both other formats."""
+    """Write a Markdown table of the tables that beat both other formats, by measure and size."""
     said = {(claim.measure.metric, claim.factor): claim for claim in claims(run)}
     factors = run["size"]["factors"]
     rows = [
@@ -198,7 +199,7 @@ def _first_place(run: dict, claim: Claim | None) -> str:
 
 
 def _figures(run: dict, factor: int) -> dict[str, str]:
-    """A Markdown table per group of measures, by the group's title."""
+    """Return a Markdown table for each group of measures, by the group's title."""
     tables = {}
     for title, group in GROUPS.items():
         figures = [spreads(run, measure.metric, factor) for measure in group]
@@ -219,7 +220,7 @@ def _figures(run: dict, factor: int) -> dict[str, str]:
 
 
 def _growth(run: dict) -> str:
-    """The largest size's figures as multiples of the smallest one's, as a Markdown table."""
+    """Write a Markdown table with the largest size's figures as multiples of the smallest's."""
     factors = run["size"]["factors"]
     measures = [measure for measure in MEASURES if measure.metric in GROWN]
     figures = [
@@ -237,7 +238,7 @@ def _growth(run: dict) -> str:
 
 
 def _options() -> str:
-    """Markdown table of the formats' tuning steps with their properties."""
+    """Write a Markdown table of the formats' tuning steps and their table properties."""
     rows = {}
     for contender in CONTENDERS.values():
         for advice in contender.advice:
@@ -255,7 +256,7 @@ def _everywhere(contender: Contender, advice) -> bool:
 
 
 def text_table(run: dict) -> str:
-    """The medians for a terminal, one table per size."""
+    """Return tables of the medians for a terminal, one per size."""
     if not run["rows"]:
         return "No figures: the answers are wrong."
     rows = pd.DataFrame(run["rows"])
@@ -297,7 +298,7 @@ def _text(spread: Spread, measure: Measure) -> str:
 
 
 def _ratio(this: Spread, other: Spread) -> str:
-    """Ratio of the medians; "inconclusive" where the rounds overlap."""
+    """Format the ratio of two medians; "inconclusive" if the rounds overlap."""
     found = verdict(this, other)
     if found not in (LOWER, HIGHER) or not other.median:
         return found

@@ -1,7 +1,7 @@
-"""Tasks of the workers `hudi`, `delta` and `iceberg`: the same changes in each format's table.
+"""Tasks of the workers `hudi`, `delta` and `iceberg`: apply the same changes to each table.
 
 Each format is written as its own guide recommends: Hudi by an upsert, which keeps the newest event
-of an order; the others by MERGE, after selecting the newest event of each order.
+of each order; the others by MERGE, from a source reduced to the newest event of each order.
 """
 
 import time
@@ -38,10 +38,10 @@ MERGE = """
 
 
 class Table(ABC):
-    """A contender's table.
+    """The table of one contender, that is, of one format with certain options.
 
     Args:
-        contender: format and options.
+        contender: the contender.
         base: folder of all tables, `s3a://...`.
         extra: table properties in addition to the contender's.
     """
@@ -76,15 +76,15 @@ class Table(ABC):
 
     @abstractmethod
     def changed(self, start: str) -> DataFrame:
-        """Return the rows changed by the commits since a start, in their newest version."""
+        """Return the newest version of the rows that were changed since a start position."""
 
     @abstractmethod
     def compact(self) -> None:
-        """Merge changes and small files."""
+        """Run the format's compaction of changes and small files."""
 
 
 class HudiTable(Table):
-    """A table written by Hudi's own upsert; its incremental query needs no preparation."""
+    """A table written by Hudi's own upsert; incremental queries need no preparation."""
 
     def append(self, orders: DataFrame) -> None:
         self._write(orders, "insert")
@@ -122,7 +122,7 @@ class HudiTable(Table):
 
 
 class MergedTable(Table):
-    """A table written by MERGE: the source has one row per order, its newest event."""
+    """A table written by MERGE, from a source with the newest event of each order."""
 
     @property
     @abstractmethod
@@ -152,7 +152,7 @@ class MergedTable(Table):
 
 
 class DeltaTable(MergedTable):
-    """A Delta table without a metastore, identified by its path."""
+    """A Delta table that is identified by its path, without a metastore."""
 
     @property
     def target(self) -> str:
@@ -219,7 +219,7 @@ TABLES = {HUDI: HudiTable, DELTA: DeltaTable, ICEBERG: IcebergTable}
 
 
 class FormatTables:
-    """Tables of one format; each method is a task."""
+    """Tables of one format; each public method is a task of the worker."""
 
     def __init__(self, spark: SparkSession):
         self.spark = spark
@@ -246,14 +246,14 @@ class FormatTables:
         return {}
 
     def append(self, file: str) -> dict:
-        """Add the new orders of a file; return `seconds`."""
+        """Add the new orders in a file; return `seconds`."""
         return self._timed(lambda: self.table.append(self._events(file)))
 
     def upsert(self, batches: list[tuple[str, list[str]]]) -> dict:
         """Apply each batch in its own commit; return the total `seconds`.
 
         Args:
-            batches: each batch's file, and the table partitions that its events change.
+            batches: the file of each batch, with the table partitions that its events change.
         """
 
         def commit() -> None:
@@ -263,7 +263,7 @@ class FormatTables:
         return self._timed(commit)
 
     def compact(self) -> dict:
-        """Merge changes and small files; return `seconds`."""
+        """Compact the table; return `seconds`."""
         return self._timed(self.table.compact)
 
     def run_query(self, query: str, order: str = "") -> dict:
@@ -271,10 +271,10 @@ class FormatTables:
 
         Args:
             query: `point`, `aggregate`, or `changes` (rows of the newest commit).
-            order: the order of a point query.
+            order: id of the order, for a point query.
 
         Returns:
-            `seconds`, and the `answer`: rows, and the sum of their cents.
+            `seconds` and `answer`: number of rows, and the sum of their cents.
         """
         found: list[int] = []
         start = self.table.start_of_changes() if query == "changes" else ""
@@ -289,7 +289,7 @@ class FormatTables:
         return self._timed(ask) | {"answer": found}
 
     def write_rows(self, file: str) -> dict:
-        """Write all rows of the table to a file, one per line, for comparison with the oracle."""
+        """Write the table's rows to a file, one per line, for comparison with the oracle."""
         rows = self.table.read().withColumn("order_ts", F.date_format("order_ts", TIME))
         lines = rows.select(F.concat_ws("|", *(F.col(column) for column in COLUMNS))).collect()
         Path(file).write_text("\n".join(line[0] for line in lines))

@@ -1,8 +1,8 @@
-"""Compare Hudi, Delta Lake and Iceberg on one recorded stream of upserts and deletes.
+"""Compares Hudi, Delta Lake and Iceberg on one generated stream of upserts and deletes.
 
 Each format has its own process and bucket. The tables take turns: while one is measured, the others
-are idle, and each round begins with another format. No figure is reported unless every table has
-exactly the rows of a plain-Python oracle.
+are idle, and each round begins with another format. Figures are reported only if every table ends
+with exactly the rows that a plain-Python oracle computes.
 """
 
 import os
@@ -48,16 +48,16 @@ class FormatsConfig:
     Args:
         orders: number of orders in a table at its first size.
         factors: the sizes of a table, as multiples of the first.
-        small: events of a small commit.
-        commits: small commits per round. Five include one cleaning of tuned Hudi. Ten would
-            include one of Delta's checkpoints and one compaction of Hudi's metadata table in every
-            round instead of every other one, and take ten minutes more.
-        large: events of a large commit.
-        rounds: measurements of each table at each size.
-        minutes: no round begins after that.
+        small: number of events in a small commit.
+        commits: number of small commits per round. Five commits include one clean of tuned Hudi.
+            With ten, one Delta checkpoint and one compaction of Hudi's metadata table would fall in
+            every round instead of every second round, but the run would take ten minutes longer.
+        large: number of events in a large commit.
+        rounds: number of measurements of each table at each size.
+        minutes: time after which no new round begins.
         contenders: keys of `CONTENDERS`.
-        warm_up: whether each process first writes small tables that are not measured.
-        java_options: for each JVM.
+        warm_up: whether each process first writes small tables, without measuring them.
+        java_options: options for each JVM.
         spark: additional Spark properties of the sessions.
     """
 
@@ -83,7 +83,7 @@ SMALL_CONTENDERS = (
 
 
 def formats_config(full: bool) -> FormatsConfig:
-    """Return the configuration: a smoke test, or with `full` a run whose figures can be trusted."""
+    """Return the sizes of a smoke test or, with `full`, of a run whose figures can be trusted."""
     if full:
         return FormatsConfig(20_000, (1, 16), small=1_000, commits=5, large=10_000, rounds=3)
     return FormatsConfig(
@@ -108,7 +108,7 @@ def compare_formats(
     """Write the stream into every table and measure.
 
     Args:
-        folder: receives the stream's batches; its content is removed.
+        folder: receives the stream's batches; its earlier content is deleted.
         load: the machine's load before the lab's services were started; by default the current one.
 
     Returns:
@@ -183,7 +183,7 @@ class _Run:
         return stream.grow(200), stream.change(200)
 
     def _each(self, task: Callable[[Contender], None]) -> None:
-        """Run a task on each table without measuring, the formats in parallel."""
+        """Run a task on each table, without measuring; the formats run in parallel."""
 
         def one_format(name: str) -> None:
             for contender in self._contenders:
@@ -262,7 +262,7 @@ class _Run:
             worker.call("append", file=str(batch.file))
 
     def _round(self, contender: Contender, factor: int, small: list[Batch], large: Batch) -> None:
-        """Measure one table once."""
+        """Measure one round of one table."""
         meter = self._meters[contender.format]
         self._begin(contender)
 
@@ -308,7 +308,7 @@ class _Run:
                 run_query(query, large, AFTER)
 
     def _compare_rows(self, contender: Contender, right: set[str]) -> None:
-        """Compare the rows of a table with the oracle's."""
+        """Compare a table's rows with the oracle's; record a difference as a problem."""
         file = self._folder / f"rows-{contender.key}"
         self._begin(contender)
         self._workers[contender.format].call("write_rows", file=str(file))
@@ -341,7 +341,7 @@ class _Run:
 
 
 def _costs(label: str, seconds: float, used: ResourceUsage, times: int = 1) -> dict[str, float]:
-    """Costs of a task, averaged over its repetitions."""
+    """Return a task's costs per repetition, by metric."""
     bucket = used.bucket
     costs = {
         "s": seconds,

@@ -1,7 +1,7 @@
-"""Effect of table size: the cost of the same change when a table is 4 and 16 times as large.
+"""Measures the cost of the same change when a table is 4 and 16 times as large.
 
-Both table types are measured in turn with two kinds of index. At each size a table receives several
-changes of fixed size and is queried after each.
+Both table types are measured in turn, each with two kinds of index. At each size a table receives
+several commits of fixed size and is queried after each.
 """
 
 import os
@@ -34,9 +34,9 @@ class GrowthConfig:
         orders: number of orders in a table at its first size.
         changes: number of orders that a commit updates.
         rounds: number of such commits per table and size.
-        commits: number of consecutive commits to a small table, to measure the time per commit.
+        commits: number of consecutive commits to a small table, for the time per commit.
         factors: the sizes of a table, as multiples of the first.
-        java_options: for the JVM.
+        java_options: options for the JVM.
         spark: additional Spark properties of its session.
     """
 
@@ -50,7 +50,7 @@ class GrowthConfig:
 
 
 def growth_config(full: bool) -> GrowthConfig:
-    """Return the configuration: a smoke test, or with `full` a run whose figures can be trusted."""
+    """Return the sizes of a smoke test or, with `full`, of a run whose figures can be trusted."""
     if full:
         return GrowthConfig(20_000, 1_000, rounds=4, commits=12)
     return GrowthConfig(
@@ -68,9 +68,9 @@ def grow(config: GrowthConfig, report_progress: Progress = print) -> dict:
     """Grow the tables and measure them at each size.
 
     Returns:
-        `made`, `cores`, `size`, `problems` (wrong answers), `commits`: by table type the seconds of
-        each commit to a small table, and `rows`: table type, index, factor, metric and its spread
-        over the rounds.
+        `made`, `cores`, `size` and `problems` (wrong answers); `commits`, the seconds of each
+        commit to a small table, by table type; `rows`, each with table type, index, factor, metric
+        and its spread over the rounds.
 
     Raises:
         LabError: a write or a query failed, or the store returns no metrics.
@@ -137,7 +137,7 @@ class _Run:
         }
 
     def _commits(self, report_progress: Progress) -> dict[str, list[float]]:
-        """Seconds of consecutive commits, with cleaning after each."""
+        """Return the seconds of consecutive commits, by table type; each includes a clean."""
         rows, size = self._config.changes, self._config.orders
         report_progress(f"{size:,} orders: {self._config.commits} commits of {rows:,} rows")
         found: dict[str, list[float]] = {kind: [] for kind in TYPES}
@@ -179,7 +179,7 @@ class _Run:
         )  # fmt: skip
 
     def _ask(self, variant: tuple[str, str], size: int, version: int) -> tuple[float, float]:
-        """Seconds to sum all orders, and to find one; record a wrong answer as a problem."""
+        """Return the seconds to sum all orders and to find one; record wrong answers."""
         everything, one = self._worker.call("run_query"), self._worker.call("run_query", order=0)
         answer = (everything["answer"][0], one["answer"][1])
         if answer != (size, version):  # each commit changes order 0

@@ -1,4 +1,4 @@
-"""Tasks of the worker `growth`: the same change to tables of growing size."""
+"""Tasks of the worker `growth`: make the same change to tables of growing size."""
 
 import time
 
@@ -14,7 +14,7 @@ TYPES = {"cow": options.COW, "mor": options.MOR}
 
 
 class GrowingTables:
-    """Tables of both types with two kinds of index; each method is a task."""
+    """Tables of both types with two kinds of index; each method is a task of the worker."""
 
     def __init__(self, spark: SparkSession):
         self.spark = spark
@@ -33,11 +33,11 @@ class GrowingTables:
         return {}
 
     def grow(self, first: int, end: int) -> dict:
-        """Insert the orders with these numbers, excluding `end`."""
+        """Insert the orders from number `first` up to, but excluding, `end`."""
         return self._write(self._orders(self.spark.range(first, end), 0), "insert")
 
     def change(self, rows: int, size: int, version: int) -> dict:
-        """Update `rows` orders spread over the table and its partitions; return `seconds`."""
+        """Update `rows` orders, spread over the whole table; return `seconds`."""
         spread = self.spark.range(rows).selectExpr(f"id * {size} div {rows} + id % 2 AS id")
         return self._write(self._orders(spread, version), "upsert")
 
@@ -48,7 +48,7 @@ class GrowingTables:
         return {}
 
     def run_query(self, order: int | None = None) -> dict:
-        """Open the table and sum one order or all; return `seconds` and the `answer`."""
+        """Open the table and sum one order or all orders; return `seconds` and `answer`."""
         began = time.monotonic()
         table = self.spark.read.format("hudi").load(self.path)
         if order is not None:

@@ -1,8 +1,8 @@
-"""Freshness at fixed rates: the age of an event when a reader can first see it.
+"""Measures freshness at fixed rates: the age of an event when a reader can first see it.
 
-The measurement ends when the commit that contains the event completes. The articles on which the
-course is based end it at the commit's requested time, which each row carries; at that time nobody
-can read the row yet.
+The interval ends when the commit that contains the event completes. The articles on which the
+course is based end it at the commit's requested time, which is stored in each row; at that time no
+reader can see the row yet.
 """
 
 import time
@@ -27,17 +27,17 @@ FIRST = 50  # events that create the table before the clock starts
 
 
 def events(pace: Pace, rate: int) -> list[Send]:
-    """Return the events for a rate: the first orders, then events of which 20 % are updates."""
+    """Return the events for a rate: new orders first, then events of which 20 % are updates."""
     changes = max(10, round(rate * pace.seconds))
     stream = record(Scenario(20, UNIFORM, FIRST, changes, 1))
     return stream.load + stream.changes
 
 
 class Follower:
-    """A sink that follows a topic and has created its table from the first events.
+    """A sink that follows a topic, once it has created its table from the first events.
 
-    Several can be created together: nothing is timed yet, and starting a stream into a new table is
-    mostly waiting. While a sink waits for its turn, it polls the broker once per trigger.
+    Several sinks can be created in parallel: nothing is timed yet, and starting a stream into a new
+    table is mostly waiting. While a sink waits for its turn, it polls the broker once per trigger.
 
     Args:
         worker: the sink's worker, after `begin`.
@@ -60,9 +60,9 @@ class Follower:
         """Send the remaining events and measure their freshness.
 
         Returns:
-            Seconds `p50` and `p95`; `requested p50`, the median up to the commit's requested time
-            (None for files, which have none); `rows/s` that became visible from the first event to
-            the last commit.
+            `p50` and `p95` in seconds; `requested p50`, the median up to the commit's requested
+            time (None for files, which have no such time); `rows/s`, the rows that became visible
+            per second between the first event and the last commit.
         """
         send_paced(self._sender, self._sends[FIRST:], rate)
         self._sender.close()
@@ -78,12 +78,12 @@ def figures(sent: pd.DataFrame, batches: pd.DataFrame, completions: dict[str, fl
     """Compute the figures of one run.
 
     Args:
-        batches: one sink's batches: batch, end_offsets.
-        completions: the sink's commits, name to completion time (s since 1970).
+        batches: the sink's batches, with `batch` and `end_offsets`.
+        completions: completion time (s since 1970) of the sink's commits, by name.
 
     Returns:
-        As in `Follower.measure`, and `measured`, the number of events; None where no event is
-        visible.
+        As in `Follower.measure`, and the number of events `measured`. Figures are None if no event
+        became visible.
     """
     seconds = event_freshness(sent, batches, completions).dropna()
     found: dict[str, Any] = {"measured": len(seconds)}

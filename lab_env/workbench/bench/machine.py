@@ -1,7 +1,7 @@
-"""Measure this machine: set-up, start-up and load, as ratios within one run.
+"""Measures this machine's set-up, session start and load generation, each against a baseline.
 
-A single figure says little on a shared machine. So each row compares two ways to do the same work,
-interleaved and repeated, and reports the median ratio and its range.
+A single figure means little on a shared machine. So each row compares two ways to do the same work,
+measured alternately and repeatedly, and reports the median ratio and its range.
 """
 
 import json
@@ -33,12 +33,12 @@ class Comparison:
 
     Args:
         part: part of the benchmark.
-        what: the measured variant.
-        against: the variant that it is compared with.
-        unit: of the two figures.
+        what: name of the measured variant.
+        against: name of the baseline variant.
+        unit: unit of both figures.
         figure: median of the measured variant.
-        baseline: median of the other.
-        ratios: figure divided by baseline, pair by pair.
+        baseline: median of the baseline variant.
+        ratios: figure divided by baseline, for each pair.
         goal: desired ratio in words; empty without a goal.
         met: whether the median ratio meets the goal; None without a goal.
     """
@@ -68,7 +68,7 @@ class Comparison:
         pairs: list[tuple[float, float]],
         goal: tuple[str, Callable[[float], bool]] | None = None,
     ) -> "Comparison":
-        """Compare pairs of figures; the two of a pair were measured directly one after the other.
+        """Compare pairs of figures; the two figures of a pair were measured one after the other.
 
         Args:
             goal: the goal in words, and its test on the median ratio.
@@ -121,7 +121,7 @@ def _seconds(argv: list[str], **environment: str) -> float:
 
 
 def set_up(repeat: int) -> Comparison:
-    """Compare `lab setup` with nothing left to do with starting an empty Python, `repeat` times."""
+    """Compare an up-to-date `lab setup` with the start of an empty Python, `repeat` times."""
     lab = [sys.executable, "-m", "lab_env.cli", "setup"]
     return compare(
         "set-up",
@@ -150,11 +150,13 @@ spark.stop()
 
 
 def session_start(repeat: int) -> list[Comparison]:
-    """Compare the start of a lesson's session with one that copies its jars and has no speed-ups.
+    """Compare the start of a lesson's session with and without the lab's speed-ups.
+
+    The baseline copies its jars (`spark.jars`) and uses a plain JVM.
 
     Returns:
-        Three comparisons: session start; session start and first answer, for which Spark loads its
-        SQL; session start against its goal.
+        Three comparisons: of the session's start; of the start and a first query, for which Spark
+        loads its SQL classes; and of the start with its goal.
     """
     quick = {"spark.driver.extraJavaOptions": cds_archive.java_options(session.LESSON_JAVA_OPTIONS)}
     plain = {

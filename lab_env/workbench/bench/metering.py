@@ -1,4 +1,4 @@
-"""Meters one task of a worker: time, processor time of the worker and of MinIO, requests, bytes."""
+"""Meters a worker's task: time, processor time of worker and MinIO, requests and bytes."""
 
 import time
 from dataclasses import dataclass

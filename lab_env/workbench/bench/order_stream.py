@@ -1,7 +1,7 @@
-"""The recorded stream of `lab bench formats`, with deletes, and the plain-Python oracle.
+"""The generated stream of `lab bench formats`, with deletes, and its plain-Python oracle.
 
 The oracle applies the events one by one to a dictionary, without Spark. Every table must end with
-the same content.
+the same content as this dictionary.
 """
 
 import json
@@ -25,14 +25,15 @@ COLUMNS = tuple(field for field in FIELDS if field != "sent_at")
 
 @dataclass(frozen=True)
 class Batch:
-    """Events of one commit.
+    """The events of one commit.
 
     Args:
         file: contains the events, one line of JSON each.
-        events: their number.
-        point: an order that is in the table afterwards.
-        answers: right answers afterwards, by query: `point`, `aggregate` (rows, and the sum of
-            their cents) and `changes` (the changed orders, and the sum of their cents).
+        events: number of events.
+        point: id of an order that is in the table afterwards, for the point query.
+        answers: right answers after the commit, by query: `point` and `aggregate` (number of rows,
+            and the sum of their cents) and `changes` (number of changed orders, and the sum of
+            their cents).
         days: the table partitions that they change.
     """
 
@@ -44,7 +45,7 @@ class Batch:
 
 
 class OrderStream:
-    """Generator of batches, the same on every run, and of the rows that must result.
+    """Generates batches, the same on every run, and the rows that the tables must then have.
 
     Args:
         folder: receives the batches' files.
@@ -58,14 +59,14 @@ class OrderStream:
         self.rows: dict[str, dict] = {}
 
     def grow(self, orders: int) -> Batch:
-        """Return a batch of new orders, spread over the days in turn."""
+        """Return a batch of new orders, spread evenly over the days."""
         sends = [self._writer.create() for _ in range(orders)]
         newest = self._writer.newest
         self._recent += [s.order_id for s in sends if newest[s.order_id][2] in RECENT]
         return self._batch([send.value for send in sends])
 
     def change(self, events: int) -> Batch:
-        """Return a batch of updates and erasures of recent orders, and new orders."""
+        """Return a batch of new orders, and of updates and erasures of recent ones."""
         return self._batch([self._change() for _ in range(events)])
 
     def _change(self) -> bytes:
@@ -103,14 +104,14 @@ class OrderStream:
 
 
 def apply(rows: dict[str, dict], lines: list[bytes]) -> dict[str, str]:
-    """Apply events to rows in place: an order's newest event is its row, an erasure removes it.
+    """Apply events to rows: an order's newest event becomes its row, an erasure deletes it.
 
     Args:
-        rows: by order.
+        rows: rows by order id; changed in place.
         lines: the events as JSON, sorted by time.
 
     Returns:
-        The changed orders, each with its table partition.
+        The table partition of each changed order, by order id.
     """
     touched = {}
     for line in lines:
@@ -130,7 +131,7 @@ def summed(rows: list[dict]) -> tuple[int, int]:
 
 
 def as_lines(rows: dict[str, dict]) -> set[str]:
-    """Return the rows as text, for comparison with those of a table."""
+    """Return the rows as lines of text, for comparison with a table's rows."""
     texts = [row | {"amount": f"{row['amount']:.2f}"} for row in rows.values()]
     return {"|".join(text[column] for column in COLUMNS) for text in texts}
 
@@ -139,7 +140,7 @@ def difference(title: str, found: list[str], right: set[str]) -> str:
     """Describe the difference between a table's rows and the right ones; empty if there is none.
 
     Args:
-        found: its rows as text, in any order.
+        found: the table's rows as text, in any order.
         right: the oracle's rows, from `as_lines`.
     """
     rows = set(found)

@@ -1,4 +1,4 @@
-"""The benchmark's report as one HTML page with charts, and as a table for the terminal."""
+"""Renders the benchmark's report as one HTML page with charts, and as a table for the terminal."""
 
 import pandas as pd
 from rich.table import Table
@@ -50,8 +50,8 @@ def page(report: dict) -> str:
     """Render the page as an HTML document without scripts, for light and dark themes.
 
     Args:
-        report: `problems` of a run, and its results: `sinks`, from `summary`, and `growth`, from
-            `growth.grow`.
+        report: a run's `problems` and its results: `sinks`, from `summary.summary`, and `growth`,
+            from `growth.grow`.
     """
     sinks, grown = report.get("sinks"), report.get("growth")
     return render(
@@ -63,7 +63,7 @@ def page(report: dict) -> str:
 
 
 def _sinks(report: dict) -> dict:
-    """Template values for the comparison of the sinks."""
+    """Return the template values for the comparison of the sinks."""
     known = [row["metric"] for row in report["metrics"]]
     titles = {name: facts["title"] for name, facts in report["size"]["scenarios"].items()}
     drawn = [
@@ -90,7 +90,7 @@ def _sinks(report: dict) -> dict:
 
 
 def _cheaper(costs: dict, titles: dict[str, str]) -> pd.DataFrame:
-    """Number of queries above which each table is cheaper than the files, one row per scenario."""
+    """Return how many queries make each table cheaper than the files, one row per scenario."""
     rows = {
         titles[name]: {NAMES[sink]: found.text for sink, found in facts["crossings"].items()}
         for name, facts in costs.items()
@@ -99,7 +99,7 @@ def _cheaper(costs: dict, titles: dict[str, str]) -> pd.DataFrame:
 
 
 def _freshness(report: dict) -> dict | None:
-    """Chart and table of the freshness; None if none was measured."""
+    """Return the chart and the table of the freshness; None if it was not measured."""
     if not any(row["p50"] for row in report["freshness"]):
         return None
     columns = {
@@ -124,7 +124,7 @@ def bars(report: dict, title: str, metrics: dict[str, str], scale: float = 1) ->
 
     Args:
         report: result of `summary`.
-        metrics: metrics of the same unit, by panel title.
+        metrics: metrics by panel title; all must have the same unit.
         scale: divisor of the figures, for example 1e6 for MB.
     """
     scenarios = report["size"]["scenarios"]
@@ -151,7 +151,7 @@ def bars(report: dict, title: str, metrics: dict[str, str], scale: float = 1) ->
 
 
 def frame(report: dict, scenario: str, metrics: list[str]) -> pd.DataFrame:
-    """Return metrics as text: one row per metric, with the spread of each sink and the verdicts.
+    """Return formatted metrics: one row per metric, with each sink's spread and the verdicts.
 
     Args:
         report: result of `summary`.

@@ -1,4 +1,4 @@
-"""Measurements of all rounds, and checks for wrong answers."""
+"""Collects the figures of all rounds, and checks the sinks' answers."""
 
 from dataclasses import dataclass, field
 
@@ -9,14 +9,14 @@ from lab_env.workbench.bench.stream import Scenario, Stream
 
 @dataclass
 class Figures:
-    """All figures of a run.
+    """The figures of all rounds of a run.
 
     Args:
         sinks: measured sinks.
-        rows: one row per figure: scenario, sink, round, metric, value.
-        freshness: results of `latency.Follower.measure` with their rate, sink and round.
-        problems: reasons why the figures are invalid, for example sinks that answer differently.
-        cpu_seconds: by sink, its process from start to end, including the warm-up.
+        rows: one dictionary per figure: scenario, sink, round, metric, value.
+        freshness: results of `latency.Follower.measure`, each with its rate, sink and round.
+        problems: reasons why the figures are invalid, for example wrong answers of a sink.
+        cpu_seconds: processor seconds of each sink's process, including the warm-up.
     """
 
     config: RunConfig
@@ -38,7 +38,7 @@ class Figures:
         return [row["value"] for row in self.rows if wanted.items() <= row.items()]
 
     def metrics(self) -> list[str]:
-        """Return the names of all metrics, in the order of measuring."""
+        """Return the names of all metrics, in the order they were measured."""
         return list(dict.fromkeys(row["metric"] for row in self.rows))
 
 
@@ -46,7 +46,7 @@ def wrong_answers(stream: Stream, answers: dict[str, dict[str, list[int]]]) -> l
     """Compare the answers with the stream, and the sinks with each other.
 
     Args:
-        answers: by sink, its answer to each query: rows, and the sum of their cents.
+        answers: number of rows and sum of their cents, by sink and query.
 
     Returns:
         One sentence per difference.

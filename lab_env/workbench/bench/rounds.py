@@ -1,7 +1,7 @@
-"""Run the three sinks on one stream in turn, for several rounds, and collect every figure.
+"""Runs the three sinks on one stream in turn, for several rounds, and collects all figures.
 
-Each sink has its own process and bucket, and only the measured sink works, so everything counted
-belongs to it. Each round begins with another sink.
+Each sink has its own process and bucket. The other sinks are idle while one is measured, so
+everything counted belongs to it. Each round begins with another sink.
 """
 
 import statistics
@@ -31,12 +31,12 @@ PARTITIONS = 2
 
 
 class Bench:
-    """The three workers and their buckets; a context manager, or call `close`.
+    """The three workers and their buckets; use it as a context manager or call `close`.
 
-    Only one per lab: a second one would take over its buckets and topics.
+    A lab can have only one at a time: a second one would use the same buckets and topics.
 
     Args:
-        config: queries of the warm-up, and options of the JVMs.
+        config: determines the queries of the warm-up and the options of the JVMs.
 
     Raises:
         LabError: a sink failed, or the store returns no metrics.
@@ -68,7 +68,7 @@ class Bench:
     def measure(
         self, config: RunConfig, report_progress: Progress = print, sinks: tuple[str, ...] = SINKS
     ) -> Figures:
-        """Measure the given sinks; may be called repeatedly.
+        """Measure the given sinks; can be called several times.
 
         Returns:
             The figures; they have no problems if all sinks gave the right answers.
@@ -134,7 +134,7 @@ class Bench:
 
 
 def rotated(number: int, ways: tuple) -> tuple:
-    """Return the items rotated, so that each round begins with the next one."""
+    """Return the items rotated by the round's number, so that each round begins with another."""
     first = number % len(ways)
     return ways[first:] + ways[:first]
 
@@ -207,7 +207,7 @@ def _measure(
     """Measure the changes, the queries and the table services of one sink.
 
     Returns:
-        The metrics, and the answer to each query: rows, and the sum of their cents.
+        The metrics, and the answer to each query: number of rows, and the sum of their cents.
     """
     meter = Meter(worker)
     answers = {}
@@ -265,7 +265,7 @@ def _measure(
 
 
 def _sizes(worker: WorkerClient, state: str) -> dict[str, float]:
-    """Number of files and bytes of a sink, without the stream's checkpoint."""
+    """Return the number of a sink's files and their bytes, without the stream's checkpoint."""
     folder = store.key_of(table_path("s3a://any/bench", worker.sink)).rpartition("/")[2]
     stored = [
         entry
@@ -288,7 +288,7 @@ def _sizes(worker: WorkerClient, state: str) -> dict[str, float]:
 
 
 def _with_key(query: str, stream: Stream) -> str:
-    """Complete a query for a worker: a point query gets its key."""
+    """Add the key to a point query; return any other query unchanged."""
     return f"point:{stream.hot_order}" if query == "point" else query
 
 
@@ -297,7 +297,7 @@ def _base(worker: WorkerClient, name: str) -> str:
 
 
 def send(lab: Lab, topic: str, sends: list) -> None:
-    """Send to a topic of the benchmark; create it if it is missing.
+    """Send events to a topic of the benchmark, which is created if missing.
 
     Raises:
         LabError: a message was not acknowledged.

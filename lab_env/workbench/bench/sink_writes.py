@@ -1,7 +1,7 @@
-"""The three sinks of the benchmark: writing, maintaining and querying each.
+"""Writes, maintains and queries the three sinks of the benchmark.
 
-JSON files must do the same as the tables: a query returns the newest state of each order, an
-incremental query reads only the batches it needs, and the files have their own compaction.
+JSON files must offer the same as the tables: a query returns the newest state of each order, an
+incremental query reads only the batches it needs, and the files are compacted, too.
 """
 
 import json
@@ -31,7 +31,7 @@ class Sink(ABC):
     Args:
         name: `json`, `cow` or `mor`.
         base: folder of this round, `s3a://...`.
-        extra_options: Hudi options added to the pipeline's.
+        extra_options: Hudi options in addition to the pipeline's.
     """
 
     def __init__(self, spark: SparkSession, name: str, base: str, extra_options: dict[str, str]):
@@ -48,7 +48,7 @@ class Sink(ABC):
 
     @abstractmethod
     def changed_since(self, batch: int) -> DataFrame:
-        """Return the newest state of the orders that changed after a batch."""
+        """Return the newest state of the orders that were changed after a batch."""
 
     @abstractmethod
     def as_of(self, batch: int) -> DataFrame:
@@ -56,17 +56,17 @@ class Sink(ABC):
 
     @abstractmethod
     def run_table_services(self) -> None:
-        """Compact the table; remove old versions, which readers of the newest state do not need."""
+        """Compact the sink, and delete versions that readers of the newest state do not need."""
 
     def run_query(self, query: str, table: DataFrame) -> DataFrame:
         """Apply a query to an open table.
 
         Args:
-            query: `point:<order_id>`, `range` or `aggregate`; any other sums the whole table.
-            table: one row per order.
+            query: `point:<order_id>`, `range` or `aggregate`; any other text sums the whole table.
+            table: the open table, one row per order.
 
         Returns:
-            One row: `rows`, and the sum of `cents`.
+            One row: the number of `rows`, and the sum of their `cents`.
         """
         kind, _, order = query.partition(":")
         if kind == "point":
@@ -78,12 +78,12 @@ class Sink(ABC):
         return table.agg(F.count("*").alias("rows"), cents.alias("cents"))
 
     def _store(self, place):
-        """Hadoop file system of a path."""
+        """Return the Hadoop file system of a path."""
         return place.getFileSystem(self.spark._jsc.hadoopConfiguration())
 
 
 class JsonFiles(Sink):
-    """One line of JSON per event; readers find the newest line of each order."""
+    """Files with one line of JSON per event; a reader must find the newest line of each order."""
 
     def writer(self, parsed: DataFrame) -> DataStreamWriter:
         return WRITERS["json"](parsed, self.path).option("compression", options.CODEC)
@@ -117,7 +117,7 @@ class JsonFiles(Sink):
         return self.spark.read.schema(SCHEMA).option("basePath", base).json(list(paths))
 
     def _files(self, wanted) -> list[str]:
-        """Files of the wanted batches; the sink's own log has one entry per batch."""
+        """Return the files of the wanted batches, which the sink's log lists by batch."""
         endpoints = endpoints_of_environment()
         paths = []
         for entry in store.list_objects(endpoints, f"{store.key_of(self.path)}/_spark_metadata/"):
@@ -170,7 +170,7 @@ class HudiTable(Sink):
         self.spark.sql(f"DROP TABLE {name}")
 
     def _instants(self) -> list[tuple[str, str]]:
-        """Each batch's commit: requested and completion time, from the timeline's file names."""
+        """Return each batch's commit: requested and completion time, from timeline file names."""
         place = self.spark._jvm.org.apache.hadoop.fs.Path(f"{self.path}/.hoodie/timeline")
         names = [status.getPath().getName() for status in self._store(place).listStatus(place)]
         action = {"cow": "commit", "mor": "deltacommit"}[self.name]
@@ -184,7 +184,7 @@ SINKS = {"json": JsonFiles, "cow": HudiTable, "mor": HudiTable}
 
 
 def as_text(table_options: dict[str, str]) -> str:
-    """Format options as an argument of Hudi's procedures."""
+    """Format Hudi options as the `options` argument of Hudi's procedures."""
     return ",".join(f"{key}={value}" for key, value in table_options.items())
 
 
@@ -192,7 +192,7 @@ def compact(spark: SparkSession, path: str, jobs: str) -> None:
     """Compact a Merge-on-Read table, even after a single commit.
 
     Args:
-        jobs: options of the procedure, from `as_text`.
+        jobs: options for the procedure, formatted by `as_text`.
     """
     spark.sql(
         f"CALL run_compaction(op => 'scheduleandexecute', path => '{path}',"

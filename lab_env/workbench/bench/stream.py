@@ -1,8 +1,8 @@
-"""The benchmark's streams, generated from a seed: the same bytes for every sink and every round.
+"""Generates the benchmark's streams from a seed: the same bytes for every sink and every round.
 
-A stream consists of a load, which creates orders, and of changes: new orders, and updates of loaded
-ones in the scenario's proportion. It has no erasures, resends or late events, so the newest state
-of every order is known here and each sink's answers can be checked.
+A stream consists of a load, which creates orders, and of changes: new orders and updates of loaded
+ones, in the scenario's proportion. It has no erasures, resends or late events, so the newest state
+of every order is known and each sink's answers can be checked.
 """
 
 from bisect import bisect
@@ -26,13 +26,13 @@ class Scenario:
     """Properties of a stream.
 
     Args:
-        update_percent: share of the changes that are updates, 0 to 100; the others are new orders.
-        keys: distribution of updates: `uniform`, or `zipf`, where the n-th order gets 1/n as many
-            as the first.
-        load: orders in the table before the changes.
-        batch: events per batch of changes.
+        update_percent: percentage of the changes that are updates; the others are new orders.
+        keys: distribution of the updates over the orders: `uniform`, or `zipf`, where the n-th
+            order gets 1/n as many updates as the first.
+        load: number of orders in the table before the changes.
+        batch: number of events per batch of changes.
         batches: number of batches of changes.
-        days: number of days of creation, one per table partition.
+        days: number of days on which orders are created; each day is a table partition.
     """
 
     update_percent: int
@@ -74,12 +74,12 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Stream:
-    """Events of a scenario, and the table that must result.
+    """The events of a scenario, and the rows that a table must have afterwards.
 
     Args:
-        load: creates the orders.
+        load: events that create the orders.
         changes: new orders and updates, in the order of sending.
-        newest: each order's last version: event_id, cents, day of creation.
+        newest: event_id, cents and day of creation of each order's last version, by order id.
     """
 
     load: list[Send]
@@ -93,11 +93,11 @@ class Stream:
 
     @property
     def hot_order(self) -> str:
-        """An order of the load; with Zipf keys the one with the most updates."""
+        """Id of an order of the load: with Zipf keys, the one with the most updates."""
         return self.load[0].order_id
 
     def answers(self) -> dict[str, tuple[int, int]]:
-        """Right answers to point, range and aggregate queries: rows, and the sum of cents."""
+        """Right answers to point, range and aggregate queries: number of rows, and sum of cents."""
         rows = self.newest.values()
         low, high = RANGE
         found = [cents for _, cents, day in rows if day == LAST_DAY and low <= cents <= high]
@@ -125,13 +125,13 @@ def record(scenario: Scenario, seed: int = 20) -> Stream:
 
 
 def last_days(number: int) -> tuple[str, ...]:
-    """Return the days of creation, up to and including `LAST_DAY`."""
+    """Return the given number of days, up to and including `LAST_DAY`."""
     last = date.fromisoformat(LAST_DAY)
     return tuple((last - timedelta(days=ago)).isoformat() for ago in reversed(range(number)))
 
 
 def _shares(keys: str, n: int) -> Iterator[float]:
-    """Cumulative shares of n orders; the last order's is left out."""
+    """Yield the cumulative shares of updates of n orders, without the last, which is 1."""
     weights = [1 / rank if keys == ZIPF else 1.0 for rank in range(1, n + 1)]
     total = sum(weights)
     return accumulate(weight / total for weight in weights[:-1])
@@ -141,7 +141,7 @@ class Writer:
     """Generates events one millisecond apart, and remembers the newest event of each order.
 
     Args:
-        days: days of creation, one per table partition; the clock starts at noon of the last.
+        days: days of creation, one per table partition; the first event is at noon of the last day.
     """
 
     def __init__(self, rng: Random, days: tuple[str, ...]):

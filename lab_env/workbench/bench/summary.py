@@ -46,9 +46,9 @@ def summary(figures: Figures) -> dict:
     """Build the report as plain data.
 
     Returns:
-        `machine`, `rules`, `size`, `problems`; `figures`: all of them; `metrics`: for each scenario
-        and metric the spread of each sink and the verdicts; `freshness`: for each rate and sink its
-        spreads.
+        `machine`, `rules`, `size`, `problems`; `figures`, every single figure; `metrics`, the
+        spread of each sink and the verdicts, by scenario and metric; `freshness`, the spreads by
+        rate and sink.
     """
     return {
         "made": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -77,7 +77,7 @@ def summary(figures: Figures) -> dict:
 
 
 def machine_facts() -> dict[str, object]:
-    """Return cores, memory and PySpark version of this machine."""
+    """Return this machine's cores and memory, and the PySpark version."""
     return {
         "cores": os.cpu_count(),
         "memory_gb": round(memory().total / 2**30, 1),
@@ -86,7 +86,7 @@ def machine_facts() -> dict[str, object]:
 
 
 def _freshness(figures: Figures, rate: int, sink: str) -> dict:
-    """Spread of one sink's freshness at one rate; None where nothing was measured."""
+    """Return the spreads of one sink's freshness at one rate; None where nothing was measured."""
     rounds = [row for row in figures.freshness if (row["rate"], row["sink"]) == (rate, sink)]
     found = {"rate": rate, "sink": sink}
     for name in ("p50", "p95", "requested p50", "rows/s"):
@@ -120,7 +120,7 @@ def summarize(pair: str, found: dict) -> str:
     """Format a verdict as a phrase, for example `cow against json: 2.1 times, higher`.
 
     Args:
-        pair: for example `cow against json`.
+        pair: the two sinks, for example `cow against json`.
     """
     if found["verdict"] == INCONCLUSIVE or found["ratio"] is None:
         return f"{pair}: {found['verdict']}"

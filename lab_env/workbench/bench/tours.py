@@ -1,6 +1,6 @@
-"""Freshness of the tables in the tour, and whether they keep up with its load.
+"""Measures how fresh the tables are in the tour, and whether they keep up with its load.
 
-Each tour sends the same load into all sinks, and reconciles every event with the ledger.
+Each tour sends the same load to all sinks, and reconciles every event with the ledger.
 """
 
 import io
@@ -29,11 +29,11 @@ def run_tours(number: int, report_progress: Progress = print) -> dict:
 
     Returns:
         `made`, `cores`, `rate` (events/s), `load_seconds`, `problems`, and `tours`: for each tour
-        the number of acknowledged events, each sink's verdict and freshness (s), and the freshness
-        of every fiftieth event, `freshness_quantiles`.
+        the number of acknowledged events, each sink's verdict and freshness (s), and its quantiles
+        in steps of 2 %, `freshness_quantiles`.
 
     Raises:
-        LabError: a tour was aborted, or a table has more or fewer commits than batches.
+        LabError: a tour was aborted, or a table's number of commits differs from that of batches.
     """
     tours, problems = [], []
     for count in range(1, number + 1):
@@ -62,7 +62,7 @@ def run_tours(number: int, report_progress: Progress = print) -> dict:
 
 
 def comparisons(run: dict) -> list[Comparison]:
-    """Compare each table's freshness with the goals, and between the halves of its events.
+    """Compare each table's freshness with the goals, and that of later events with earlier ones.
 
     Args:
         run: result of `run_tours`.

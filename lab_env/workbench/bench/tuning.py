@@ -1,7 +1,7 @@
-"""Costs and savings of tuning options, changed one at a time on the same stream.
+"""Measures the costs and savings of tuning options, changed one at a time on the same stream.
 
-One process runs all settings in turn, round after round, so that a change in the machine's load
-affects all of them. Each run is saved immediately, so a failed run does not lose the others.
+One process runs all settings in turn, round after round, so that changes in the machine's load
+affect all of them. Each run is saved immediately, so that a later failure does not lose it.
 """
 
 import json
@@ -54,13 +54,13 @@ SMALL_FILES = "hoodie.parquet.small.file.limit"
 
 @dataclass(frozen=True)
 class Setting:
-    """Settings of one run.
+    """One set of options to be measured.
 
     Args:
         kind: `cow` or `mor`.
         table: all Hudi options of the table.
-        interval: seconds between two commits of a live stream; 0 reads a backlog in batches.
-        compacts_beside: whether compaction is async and may continue after the stream's end.
+        interval: seconds between two commits of a live stream; 0 to read a backlog in batches.
+        compacts_beside: whether compaction is asynchronous, so that it may outlast the stream.
     """
 
     name: str
@@ -93,13 +93,13 @@ class TuningConfig:
     """Size of the measurement.
 
     Args:
-        batch: events per batch of a backlog.
+        batch: number of events per batch of a backlog.
         batches: number of batches of the backlog.
         rate: events/s of a live stream.
         seconds: duration of the live stream; a multiple of each interval.
-        rounds: measurements of each setting.
-        minutes: no run begins after that; the next call of `tune` continues.
-        java_options: for the JVM.
+        rounds: number of measurements of each setting.
+        minutes: time after which no new run begins; the next call of `tune` continues.
+        java_options: options for the JVM.
     """
 
     batch: int
@@ -114,7 +114,7 @@ class TuningConfig:
 
 
 def tuning_config(full: bool) -> TuningConfig:
-    """Return the configuration: a smoke test, or with `full` a run whose figures can be trusted."""
+    """Return the sizes of a smoke test or, with `full`, of a run whose figures can be trusted."""
     if full:
         return TuningConfig(batch=800, batches=5, rate=100, seconds=16, rounds=3)
     return TuningConfig(batch=50, batches=5, rate=20, seconds=16, rounds=1)
@@ -124,12 +124,12 @@ def tune(config: TuningConfig, folder: Path, report_progress: Progress = print) 
     """Measure all settings in rounds; continue an interrupted measurement.
 
     Args:
-        folder: receives one JSON file per run. The runs of a complete measurement, or of another
-            `config`, are removed first.
+        folder: receives one JSON file per run. Files of a complete measurement, or of one with
+            another `config`, are deleted first.
 
     Returns:
-        `complete` (whether every run is there), `made`, `cores`, `size`, `problems` (wrong answers,
-        runs that failed) and `runs`: one dictionary per run, as in `_figures`.
+        `complete` (whether all runs were made), `made`, `cores`, `size`, `problems` (wrong answers
+        and failed runs) and `runs`: one dictionary per run, as in `_figures`.
 
     Raises:
         LabError: the services do not start, or the store returns no metrics.
@@ -170,7 +170,7 @@ def _size(config: TuningConfig) -> dict[str, int]:
 
 
 class _Run:
-    """Worker, bucket and backlog topic of a measurement."""
+    """A measurement in progress, with its worker, bucket and backlog topic."""
 
     def __init__(self, config: TuningConfig, folder: Path, report_progress: Progress):
         self._config, self._folder, self._report_progress = config, folder, report_progress
@@ -224,7 +224,7 @@ class _Run:
                 file.write_text(json.dumps(found))
 
     def _one(self, setting: Setting, number: int) -> dict:
-        """Do one run; if it fails, return its `problem` and the values measured until then."""
+        """Make one run; if it fails, return its `problem` and the values measured until then."""
         found = {"setting": setting.name, "round": number}
         try:
             for part in self._live(setting) if setting.interval else self._backlog(setting):
@@ -241,13 +241,13 @@ class _Run:
         return found
 
     def _begin(self, setting: Setting) -> str:
-        """Give the worker a new table; return its path."""
+        """Let the worker begin a new table; return its path."""
         base = f"s3a://{self._bucket.name}/bench/{time.time_ns()}"
         self._worker.call("begin", base=base, kind=setting.kind, table_options=setting.table)
         return table_path(base, setting.kind)
 
     def _backlog(self, setting: Setting) -> Iterator[dict]:
-        """Read the backlog in batches; yield measurements."""
+        """Measure a setting on the backlog, which is read in batches."""
         path = self._begin(setting)
         before = self._meter.read()
         # Spark divides the limit by the number of topic partitions and rounds down.
@@ -263,7 +263,7 @@ class _Run:
         yield from self._asked(path, self._stream.answers()["aggregate"])
 
     def _live(self, setting: Setting) -> Iterator[dict]:
-        """Follow events that arrive at a fixed rate; the table exists before timing starts."""
+        """Measure a setting on live events at a fixed rate, once the table exists."""
         config = self._config
         pace = Pace((config.rate,), seconds=config.seconds - SPARE_S, trigger=setting.interval)
         sends = latency.events(pace, config.rate)
@@ -295,7 +295,7 @@ class _Run:
         yield from self._asked(path)
 
     def _asked(self, path: str, right: tuple[int, int] | None = None) -> Iterator[dict]:
-        """Query the table and list its files; yield measurements."""
+        """Query the table and list its files; yield the measured values."""
         reply, used = self._meter.call("run_query")
         yield {
             "query requests": used.bucket.gets + used.bucket.lists,
@@ -315,7 +315,8 @@ class _Run:
     def _wait_until_quiet(self) -> None:
         """Wait until the store has had no request for QUIET_S seconds.
 
-        Reading MinIO's counters makes no request to the bucket; reading the timeline would.
+        It reads MinIO's counters, because that makes no request to the bucket; reading the table's
+        timeline would.
         """
         deadline = time.monotonic() + QUIET_LIMIT_S
         last, since = self._bucket.usage(), time.monotonic()
@@ -331,12 +332,12 @@ def _wait_for_next(seconds: float) -> None:
 
 
 def _figures(batches: list[dict], used: ResourceUsage) -> dict:
-    """Costs of a stream.
+    """Compute the costs of a stream.
 
     Returns:
-        `events`, `batches`, `batch s` (average of all but the first, which creates the table), `CPU
-        s` and `store CPU s`, `requests` to the store and those of them that write (`puts`), `MB
-        written`.
+        `events`, `batches`, `batch s` (average duration of all batches but the first, which creates
+        the table), `CPU s`, `store CPU s`, `requests` to the store, `puts` (those that write) and
+        `MB written`.
     """
     later = batches[1:]
     bucket = used.bucket

@@ -1,4 +1,4 @@
-"""Tasks of the worker `tuning`: one stream into a Hudi table with a setting's options."""
+"""Tasks of the worker `tuning`: stream a topic into a Hudi table with given options."""
 
 import time
 
@@ -14,7 +14,7 @@ TIMEOUT_S = 90
 
 
 class TunedStream:
-    """A stream from a topic into a table; each method is a task."""
+    """A stream from a topic into a table; each method is a task of the worker."""
 
     def __init__(self, spark: SparkSession):
         self.spark = spark
@@ -32,10 +32,11 @@ class TunedStream:
         return {}
 
     def follow(self, topic: str, trigger: float, batch: int = 0) -> dict:
-        """Start to write the topic's messages, existing and new.
+        """Start to write the topic's messages, both existing and new ones.
 
         Args:
-            trigger: seconds between the starts of two batches; 0 begins each immediately.
+            trigger: seconds between the starts of two batches; 0 starts each right after the one
+                before.
             batch: maximum messages per batch; 0 for no limit.
         """
         limits = {"maxOffsetsPerTrigger": str(batch)} if batch else {}
@@ -52,9 +53,9 @@ class TunedStream:
         return {}
 
     def settle(self) -> dict:
-        """Wait until all current messages of the topic are committed.
+        """Wait until all messages that the topic has now are committed.
 
-        `processAllAvailable` would also wait for another trigger, which finds no messages.
+        `processAllAvailable` would also wait for one more trigger, which finds no messages.
 
         Raises:
             RuntimeError: the stream ended, or took longer than TIMEOUT_S seconds.
@@ -78,7 +79,7 @@ class TunedStream:
         return {"batches": batches_of(self.query)}
 
     def run_query(self) -> dict:
-        """Open and sum the table; return the `answer`: rows, and the sum of their cents."""
+        """Open and sum the table; return `answer`: number of rows, and the sum of their cents."""
         table = self.spark.read.format("hudi").load(self.path)
         found = table.selectExpr("count(*)", "cast(sum(amount) * 100 AS long)").collect()[0]
         return {"answer": list(found)}

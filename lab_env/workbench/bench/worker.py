@@ -1,8 +1,9 @@
 """The worker process of one sink: `python -m lab_env.workbench.bench.worker SINK SPARK`.
 
-Each sink has its own process, which stays warm for all rounds, so its processor time can be
-measured; so do `growth` and each table format. Each line of input is a task as a JSON object, each
-line of output its reply. The JVM's output goes to the log.
+Each sink has its own process, so that its processor time can be measured, and keeps it for all
+rounds, so that it stays warm. The same is true of each table format and of the parts `growth` and
+`tuning`. Each line of input is a task as a JSON object, each line of output its reply. The JVM's
+output goes to the log.
 """
 
 import json
@@ -27,7 +28,7 @@ SPARK = {"spark.ui.enabled": "false"}
 
 
 class SinkWorker:
-    """Tasks of one sink; each method is a task and returns its reply.
+    """Tasks of one sink; each public method is a task and returns the reply.
 
     Args:
         name: `json`, `cow` or `mor`.
@@ -40,12 +41,12 @@ class SinkWorker:
         self.query: StreamingQuery  # since `follow`
 
     def begin(self, base: str, extra_options: dict[str, str]) -> dict:
-        """Start a round in a new folder, with Hudi options added to the pipeline's."""
+        """Start a round in a new folder, with Hudi options in addition to the pipeline's."""
         self.sink = SINKS[self.name](self.spark, self.name, base, extra_options)
         return {}
 
     def ingest(self, topic: str, batch: int) -> dict:
-        """Write the topic's messages that have not been written yet.
+        """Write the topic's messages that are not written yet.
 
         Returns:
             `batches`, as in `batches_of`.
@@ -86,14 +87,16 @@ class SinkWorker:
         return {}
 
     def run_query(self, query: str, batch: int = 0, warm: int = 2) -> dict:
-        """Open the table and run a query, then repeat it on the open table.
+        """Open the table, run a query, and repeat it on the open table.
 
         Args:
             query: as in `Sink.run_query`, or `incremental` or `time travel`.
-            batch: start of an incremental query, or state for a time-travel query.
+            batch: batch after which an incremental query starts, or whose state a time-travel query
+                reads.
 
         Returns:
-            `cold`: seconds of the first run; `warm`: seconds of the others; `answer`.
+            `cold`, seconds of opening and the first run; `warm`, seconds of each repetition;
+            `answer`.
         """
         open_table = {
             "incremental": lambda: self.sink.changed_since(batch),

@@ -23,7 +23,7 @@ class WorkerClient:
 
     Args:
         bucket: the sink's bucket.
-        java_options: for its JVM.
+        java_options: options for its JVM.
         spark: additional Spark properties of its session.
     """
 
@@ -87,7 +87,7 @@ class WorkerClient:
             self._process.stdin.close()
 
     def stop(self) -> None:
-        """Stop the worker, and wait for its JVM, which ends a moment later."""
+        """Stop the worker, and wait until its JVM has ended, too."""
         self.ask_to_exit()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(15)

@@ -1,7 +1,8 @@
-"""Run a campaign: group by group, one result per case, and a page at the end.
+"""Runs a campaign group by group, saves a result per case, and writes a page at the end.
 
-A campaign may be stopped at any time: results are kept, `resume` continues, and the remaining cases
-are *not run*. If a fault has spoiled a group's tables, the group continues with new ones.
+A campaign can be stopped at any time: results are kept, the page shows the remaining cases as *not
+run*, and `resume` continues. If a fault has damaged a group's tables, the group continues with new
+ones.
 """
 
 import time
@@ -37,8 +38,8 @@ class Campaign:
     """One campaign.
 
     Args:
-        seed: of the plan.
-        size: `small` or `full`; `planted` for the campaign's own test.
+        seed: seed of the plan.
+        size: `small` or `full`; `planted` for the test of the campaign itself.
     """
 
     def __init__(self, seed: int, size: str, say: Say):
@@ -51,7 +52,7 @@ class Campaign:
         """Run the remaining cases.
 
         Args:
-            minutes: start no case after that; None for no limit.
+            minutes: time after which no new case starts; None for no limit.
         """
         deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
         todo = self.records.open_cases(self.plan)
@@ -61,11 +62,12 @@ class Campaign:
                 return
 
     def run_case(self, case: Case, times: int = 1) -> list[Result]:
-        """Run one case several times on its own tables; its earlier result is replaced.
+        """Run one case several times on its own tables; replace its earlier result.
 
         Args:
-            case: a case of the plan, or the campaign's own test.
-            times: number of runs; the first unexpected result is kept.
+            case: a case of the plan, or the test of the campaign itself.
+            times: number of runs. The first unexpected result is saved; if there is none, the first
+                result.
         """
         results = []
         for _ in range(times):
@@ -78,7 +80,7 @@ class Campaign:
         return results
 
     def _run_group(self, number: int, cases: list[Case], deadline: float) -> list[Result]:
-        """Run cases on one pair of tables; after a failure the rest get new ones."""
+        """Run cases on one pair of tables; after a failure, continue on a new pair."""
         results: list[Result] = []
         while len(results) < len(cases) and time.monotonic() < deadline:
             attempt = self._free_attempt(number)
@@ -90,7 +92,7 @@ class Campaign:
         return f"{self.seed}-{self.size}-g{number:02d}-{attempt}"
 
     def _free_attempt(self, number: int) -> int:
-        """Number of the group's next attempt; tables without results are not reused."""
+        """Return the number of the group's next attempt, skipping those that left a ledger."""
         attempt = self.records.attempt(number)
         prefix = f"{namespace_of(NAMESPACE)}."
         while ledger_directory(prefix + self._label(number, attempt)).exists():
@@ -131,7 +133,7 @@ class Campaign:
         return results
 
     def _cross_check(self, group: Group, results: list[Result]) -> dict:
-        """Read the group's tables with Spark too, and plant losses that the judge must report."""
+        """Judge the group's tables with Spark, too, and test the judge with planted losses."""
         facts: dict = {"spark": {}, "judge": {}}
         if self.size == PLANTED:
             return facts  # the ledger has the loss, not the tables
@@ -167,7 +169,7 @@ class Campaign:
             self.lab.spark.stop()
 
     def problems(self) -> list[str]:
-        """Return sentences about everything unexpected; empty if all results are as expected."""
+        """Return a sentence about each unexpected result; empty if all are as expected."""
         return report.problems(self.plan, self.records.results(), self.records.groups())
 
 
@@ -187,7 +189,7 @@ def main(
         case: run only this case, for example `042`.
 
     Returns:
-        0 only if all results are as expected.
+        Exit status: 0 only if all results are as expected.
     """
     console = console or Console()
 

@@ -1,4 +1,4 @@
-"""Copies of a group's tables and checkpoints to be damaged, and the results of reading them."""
+"""Copies a group's tables and checkpoints, damages the copies, and judges what readers return."""
 
 import contextlib
 import time
@@ -29,8 +29,8 @@ class Clone:
     """A copy of a group's tables and checkpoints with its own writer, on the same topic.
 
     Args:
-        group: its writer must not run.
-        case: names the copy.
+        group: the group to copy; its writer must not run.
+        case: its id is part of the copy's name.
     """
 
     def __init__(self, group: Group, case: Case):
@@ -43,24 +43,24 @@ class Clone:
                 store.copy_prefix(group.endpoints, f"{source}/", f"{target}/")
 
     def newest_offsets(self, sink: str) -> str:
-        """Return the key of a sink's newest planned batch."""
+        """Return the object key of a sink's newest planned batch."""
         path = checkpoint_path(self.base, sink)
         newest = read_state(self.group.endpoints, path).planned
         return f"{store.key_of(path)}/offsets/{newest}"
 
     def delete(self, key: str) -> str:
-        """Delete an object and its checksum file, if there is one; return the key."""
+        """Delete an object, and its checksum file if there is one; return the key."""
         store.delete(self.group.endpoints, key)
         return key
 
     def run(self, **options) -> str:
-        """Let a writer catch up on the copy.
+        """Run a writer on the copy until it has caught up.
 
         Returns:
-            The error that ended it; empty if it caught up.
+            The error that ended the writer; empty if it caught up.
 
         Raises:
-            Stuck: it neither caught up nor failed in time.
+            Stuck: the writer neither caught up nor failed in time.
         """
         group, ends = self.group, self.group.ends()
         deadline = time.monotonic() + RECOVERY_SECONDS
@@ -82,7 +82,7 @@ class Clone:
     def judge(self) -> list[Judgement]:
         """Compare the copy's tables with everything sent.
 
-        Tables that cannot be read are left out: an error is not a silently wrong answer.
+        Tables that cannot be read are left out, because a read error is not a silent loss.
         """
         judged = []
         for sink in SINKS:
@@ -94,7 +94,7 @@ class Clone:
         return judged
 
     def wrong_up_to_its_batch(self) -> bool:
-        """Return True if a table's content differs from what its newest batch implies."""
+        """Return True if a readable table lacks events up to its newest batch or has wrong rows."""
         wrong = []
         for sink in SINKS:
             try:
@@ -142,7 +142,7 @@ def read_damaged(group: Group, table: str, sink: str) -> dict[str, str]:
     """Read a damaged table with hudi-rs and the project's checks.
 
     Returns:
-        By reader: `right`, `wrong: ...` or `error: ...`; by check: `found: ...` or `nothing found`.
+        `right`, `wrong: ...` or `error: ...` by reader; `found: ...` or `nothing found` by check.
     """
     told = {"hudi-rs": verdict_of(group, lambda: read_rows(group.endpoints, table), sink)}
     try:
@@ -158,10 +158,10 @@ def read_damaged(group: Group, table: str, sink: str) -> dict[str, str]:
 
 
 def verdict_of(group: Group, read, sink: str) -> str:
-    """Judge the rows that one reader returns for a table that should contain everything sent.
+    """Compare the rows that a reader returns with everything sent; return the verdict as text.
 
     Args:
-        read: returns the rows, as pandas.
+        read: function that returns the rows as a pandas DataFrame.
     """
     try:
         rows: pd.DataFrame = read()
@@ -173,7 +173,7 @@ def verdict_of(group: Group, read, sink: str) -> str:
 
 
 def why(error: Exception) -> str:
-    """Shorten an error to one line; for a Java stack trace, its last cause."""
+    """Shorten an error to one line; for a Java stack trace, use its last cause."""
     lines = str(error).splitlines() or [""]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     return (causes[-1] if causes else f"{type(error).__name__}: {lines[0]}")[:300]
@@ -188,7 +188,7 @@ def table_receipt_or_none(endpoints: Endpoints, table: str):
 
 
 def older_checkpoint(clone: Clone, case: Case) -> str:
-    """Remove the newest batches from a copied checkpoint, as if a backup had been restored."""
+    """Delete the newest batches of a copied checkpoint, as if an old backup had been restored."""
     path = checkpoint_path(clone.base, case.sink)
     newest = read_state(clone.group.endpoints, path).planned
     for number in range(newest - OLDER_BATCHES + 1, newest + 1):
@@ -205,7 +205,7 @@ def cut(endpoints: Endpoints, key: str, keep: int) -> str:
 
 
 def _victim(group: Group, case: Case, table: str) -> str:
-    """Key of the file to damage, relative to the table; empty if there is none."""
+    """Return the key of the file to damage, relative to the table; empty if there is none."""
     picture = xray(group.endpoints, table)
     if case.fault in ("instant_cut", "instant_gone"):
         newest = max(picture.completed_writes.values(), key=lambda write: write.completed)

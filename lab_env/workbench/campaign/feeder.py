@@ -16,13 +16,13 @@ SETTLE_SECONDS = 50.0  # longer than the timeout of a send
 
 
 class Feeder:
-    """A sending thread; the events depend on seed and name only, not on when they are sent.
+    """A thread that sends events, which depend only on seed and name, not on the time.
 
     Args:
         bootstrap: `host:port` of the broker.
         ledger: folder of the topic's ledger.
-        seed: of the events.
-        name: part of every id.
+        seed: seed of the events.
+        name: part of every event's id.
         rate: events per second.
     """
 
@@ -66,10 +66,10 @@ class Feeder:
             sender.close()
 
     def settle(self, seconds: float = SETTLE_SECONDS) -> None:
-        """Look up sends of unknown fate in the topic, until none is left.
+        """Search the topic for sends without a known result until none is left or time is up.
 
         Args:
-            seconds: maximum wait; a send may still arrive until its timeout.
+            seconds: maximum wait. A send may still arrive until it times out.
         """
         deadline = time.monotonic() + seconds
         while (self.ledger.frame()["state"] == "unknown").any():

@@ -1,4 +1,4 @@
-"""The pipeline on which a group of faults runs: topic, tables, gate, writer."""
+"""The pipeline into which a group of faults is injected: topic, tables, gate and writer."""
 
 import contextlib
 import subprocess
@@ -52,10 +52,10 @@ class Stuck(Exception):
 
 @dataclass(frozen=True)
 class Recovery:
-    """Recovery of a pipeline from a fault.
+    """A pipeline's recovery from a fault.
 
     Args:
-        seconds: until everything sent before the fault ended was committed.
+        seconds: time until everything sent before the end of the fault was committed.
         restarts: number of writer starts needed.
     """
 
@@ -64,11 +64,11 @@ class Recovery:
 
 
 class Group:
-    """The pipeline of a group.
+    """The pipeline of one group.
 
     Args:
-        label: part of all its names, for example `17-small-g01-1`.
-        seed: of its events.
+        label: part of its topic and folder names, for example `17-small-g01-1`.
+        seed: seed of its events.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class Group:
         self.writer.wait_caught_up(self.endpoints, self.ends(), RECOVERY_SECONDS)
 
     def start_writer(self) -> None:
-        """Start the writer, which reaches the store through the gate."""
+        """Start the writer, which accesses the store through the gate."""
         through_gate = replace(self.endpoints, s3_endpoint=self.gate.url)
         self.writer.start(through_gate, self.topic, self.base, **self.job())
 
@@ -111,13 +111,13 @@ class Group:
         }
 
     def ensure_running(self) -> None:
-        """Start the writer if it is not running, and let it commit everything sent."""
+        """Start the writer if needed, and wait until it has committed everything sent."""
         if self.writer.state()["state"] not in ("starting", "running"):
             self.start_writer()
         self.writer.wait_caught_up(self.endpoints, self.ends(), RECOVERY_SECONDS)
 
     def kill_writer(self) -> None:
-        """Kill Python and JVM (SIGKILL); requests held by the gate never reach the store."""
+        """Kill the writer (SIGKILL); requests held by the gate never reach the store."""
         family = self._family or self.writer.processes()
         self.count(family)
         kill_processes(family)
@@ -125,11 +125,11 @@ class Group:
         self._family = []
 
     def aim(self) -> None:
-        """Look up the writer's processes in advance, so that a kill takes no time."""
+        """Look up the writer's processes in advance, so that `kill_writer` acts without delay."""
         self._family = self.writer.processes()
 
     def stop_writer(self) -> None:
-        """Let the writer finish its batch and end."""
+        """Stop the writer after its current batch."""
         self.count(self.writer.processes())
         self.writer.stop()
 
@@ -144,7 +144,7 @@ class Group:
             start: whether the writer is dead and has to be started first.
 
         Raises:
-            Stuck: it has not caught up in time, or fails repeatedly.
+            Stuck: the writer has not caught up in time, or fails repeatedly.
         """
         began, ends, restarts = time.monotonic(), self.ends(), int(start)
         if start:
@@ -165,7 +165,7 @@ class Group:
         """Stop sending, and wait until everything sent is committed or known to be lost.
 
         Raises:
-            Stuck: it has not caught up in time.
+            Stuck: the writer has not caught up in time.
         """
         self.feeder.pause()
         self.feeder.settle()
@@ -175,7 +175,7 @@ class Group:
         """Compare both tables with the ledger, using hudi-rs.
 
         Args:
-            whole: whether they must hold everything sent.
+            whole: whether the tables must contain everything sent.
         """
         return [
             judge_table(self.endpoints, self.base, sink, self.feeder.ledger, whole)
@@ -183,7 +183,7 @@ class Group:
         ]
 
     def receipts(self) -> dict[str, str]:
-        """Return the progress of each sink, from checkpoint and table."""
+        """Describe the progress of each sink, according to its checkpoint and its table."""
         return {sink: self._receipt(sink) for sink in SINKS}
 
     def _receipt(self, sink: str) -> str:
@@ -192,7 +192,7 @@ class Group:
         return state_in_words(state, receipt.batch if receipt else -1)
 
     def evidence(self, rule: Rule | None = None) -> dict:
-        """Collect evidence for a failure: requests, checkpoints, timelines and the writer's log."""
+        """Collect evidence of a failure: requests, checkpoints, timelines and the writer's log."""
         listings = {}
         for sink in SINKS:
             folder = f"{store.key_of(table_path(self.base, sink))}/.hoodie/timeline/"
@@ -215,14 +215,14 @@ class Group:
         }
 
     def _xray(self, sink: str) -> str:
-        """X-ray of a table's current state as HTML, or the error that prevented it."""
+        """Return the X-ray of a table's current state as HTML, or the error that prevented it."""
         try:
             return as_html(xray(self.endpoints, table_path(self.base, sink)))
         except Exception as error:  # a damaged table deserves a look, it is no failure here
             return f"<p>{escape(str(error))}</p>"
 
     def thread_dump(self) -> str:
-        """Return the threads of the writer's JVM; if it has ended, those dumped by its watchdog."""
+        """Return a thread dump of the writer's JVM; if it has ended, the dump its watchdog made."""
         with contextlib.suppress(OSError, ValueError, psutil.Error, subprocess.TimeoutExpired):
             jstack = [java.java_home() / "bin" / "jstack", str(self.jvm().pid)]
             done = subprocess.run(jstack, capture_output=True, text=True, timeout=10, check=False)
@@ -236,7 +236,7 @@ class Group:
         return jvm_of(self.writer)
 
     def end(self) -> float:
-        """Stop everything but keep the tables. Return the writers' processor seconds."""
+        """Stop everything, but keep the tables; return the writers' processor seconds."""
         try:
             self.feeder.pause()
         finally:
@@ -247,7 +247,7 @@ class Group:
         return self.processor_seconds
 
     def count(self, processes: list[psutil.Process]) -> None:
-        """Add up the processor time of the processes; after a kill it can no longer be read."""
+        """Add the processes' processor time to the total; call this before killing them."""
         for process in processes:
             try:
                 times = process.cpu_times()

@@ -1,4 +1,4 @@
-"""Faults of the input: odd messages, and changes to the topic itself; all servers work normally."""
+"""Faults of the input while all servers work: invalid messages, and changes to the topic itself."""
 
 from collections.abc import Iterable
 
@@ -15,14 +15,14 @@ HOURS = 2  # of the shop's time between two events of many dates
 
 
 def send_odd_messages(group: Group) -> str:
-    """Send messages that other parsers accept, change or hang on; return how many, in words."""
+    """Send invalid messages that many parsers accept, change or hang on; describe their number."""
     odd = odd_messages(f"{group.label}-odd")
     _send(Producer(confluent_options(group.endpoints.kafka_bootstrap)), group.topic, odd.values())
     return f"{len(odd) * COPIES} messages of {len(odd)} kinds"
 
 
 def abort_transaction(group: Group) -> str:
-    """Send new orders in a transaction and abort it; return how many, in words."""
+    """Send new orders in a transaction and abort it; describe their number."""
     address = confluent_options(group.endpoints.kafka_bootstrap)
     producer = Producer(address | {"transactional.id": group.label})
     producer.init_transactions()
@@ -42,6 +42,6 @@ def _send(producer: Producer, topic: str, values: Iterable[bytes]) -> None:
 
 
 def many_dates(group: Group) -> Feeder:
-    """Return a feeder whose event dates change every few events, so the table gets many files."""
+    """Return a feeder whose events span many dates, so that the table gets many files."""
     kafka, rate = group.endpoints.kafka_bootstrap, 1 / 3600 / HOURS
     return Feeder(kafka, group.topic, group.feeder.ledger.directory, 1, group.label, rate)

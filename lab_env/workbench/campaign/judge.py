@@ -1,7 +1,7 @@
-"""Compare a table with the ledger while its writer is dead or idle, without Spark.
+"""Compares a table with the ledger while its writer is dead or idle, without Spark.
 
-A table's newest commit names its batch, and the checkpoint has the end offsets of that batch. So
-even in the middle of a stream the expected messages are known: exactly those below these offsets.
+A table's newest commit names its batch, and the checkpoint has that batch's end offsets. So the
+expected messages are known even in the middle of a stream: exactly those below the offsets.
 """
 
 import time
@@ -27,17 +27,17 @@ TRIES = 5
 
 @dataclass(frozen=True)
 class Judgement:
-    """Comparison of a table with the ledger.
+    """Result of comparing a table with the ledger.
 
     Args:
-        reader: for example `hudi-rs`.
-        batch: newest batch in the table; None if it must hold everything sent.
+        reader: name of the reader, for example `hudi-rs`.
+        batch: newest batch in the table; None if the table must contain everything sent.
         rows: number of rows in the table.
         expected: number of rows that it should have.
-        wrong: category to number, without zeros.
-        examples: category to up to five keys.
-        biographies: known facts about up to five wrong keys.
-        seconds: duration of the reading.
+        wrong: number of wrong keys by category; categories without any are left out.
+        examples: up to five wrong keys by category.
+        biographies: what ledger and table record about up to five wrong keys.
+        seconds: time it took to read the table.
     """
 
     sink: str
@@ -64,7 +64,7 @@ class Judgement:
 def read_rows(endpoints: Endpoints, table: str) -> pd.DataFrame:
     """Read a table's latest state with hudi-rs.
 
-    Sets the store's environment variables of this process.
+    This sets environment variables of this process: the store's address and keys.
 
     Args:
         table: its path, `s3a://...`.
@@ -78,14 +78,13 @@ def read_rows(endpoints: Endpoints, table: str) -> pd.DataFrame:
 
 
 def sends_below(sends: pd.DataFrame, ends: dict[int, int] | None) -> pd.DataFrame:
-    """Select the part of a ledger's frame that a table must show.
+    """Select the sends in a ledger's frame that a table must reflect.
 
     Args:
-        ends: by topic partition, the offset after the last message that counts; None for all
-            messages.
+        ends: by topic partition, the offset after the last expected message; None for all messages.
 
     Returns:
-        Acknowledged sends below the offsets, and those of unknown fate, whose orders are not
+        Acknowledged sends below the offsets, and sends without a known result, whose orders are not
         judged.
     """
     if ends is None:
@@ -103,12 +102,13 @@ def judge_rows(
     batch: int | None = None,
     seconds: float = 0,
 ) -> Judgement:
-    """Compare rows with the sends that they must show.
+    """Compare rows with the sends that they must reflect.
 
     Args:
-        sends: see `sends_below`.
-        rows: order_id, event_id, order_ts, and optionally Hudi's columns for the biographies.
-        reader: for example `hudi-rs`.
+        sends: result of `sends_below`.
+        rows: rows with order_id, event_id, order_ts and, for the biographies, optionally Hudi's
+            columns.
+        reader: name of the reader, for example `hudi-rs`.
     """
     found = reconcile.table(sends, rows[list(KEYS)], sink)
     wrong = {name: n for name in CATEGORIES if (n := getattr(found, name))}
@@ -121,7 +121,7 @@ def judge_rows(
 
 
 def biography(order: str, sends: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
-    """Return the facts known about an order: its events with their offsets, and its rows."""
+    """Describe what is known about an order: its events with their offsets, and its rows."""
     events = [
         f"{s.op} {s.event_id} at {s.order_ts}, {s.kind}, {s.state}, offset {s.partition}:{s.offset}"
         for s in sends[sends["order_id"] == order].sort_values("order_ts").itertuples()
@@ -140,7 +140,7 @@ def judge_table(
 
     Args:
         sink: `cow` or `mor`.
-        whole: whether it must hold everything sent, regardless of its newest batch.
+        whole: whether the table must contain everything sent, regardless of its newest batch.
 
     Raises:
         TimeoutError: the table changed during every attempt to read it.
@@ -168,14 +168,14 @@ def judge_table(
 
 
 def planted_losses(sends: pd.DataFrame, rows: pd.DataFrame) -> dict[str, bool]:
-    """Test the judge: plant losses in correct rows, and check that it reports each.
+    """Test the judge: falsify correct rows in several ways, and check that it reports each.
 
     Args:
-        sends: a ledger's frame that the rows agree with.
-        rows: of the table, at least two.
+        sends: a ledger's frame with which the rows agree.
+        rows: the table's rows, at least two.
 
     Returns:
-        By planted loss, whether it was reported in its category and in no other.
+        For each kind of falsification, whether the judge reported it in its category and no other.
     """
     first, second = rows.iloc[[0]], rows.iloc[[1]]
     planted = {

@@ -1,4 +1,4 @@
-"""Results of a campaign, one file per case, so that it can be resumed at any time."""
+"""Stores a campaign's results in one file per case, so that it can be resumed at any time."""
 
 import json
 import os
@@ -14,8 +14,8 @@ class Records:
     """The folder of one campaign's results.
 
     Args:
-        seed: of the plan.
-        size: of the plan.
+        seed: seed of the plan.
+        size: size of the plan.
     """
 
     def __init__(self, seed: int, size: str):
@@ -23,7 +23,7 @@ class Records:
         self.folder.mkdir(exist_ok=True)
 
     def clear(self) -> None:
-        """Remove the results of an earlier campaign with this plan."""
+        """Delete the results of an earlier campaign with the same plan."""
         for file in self.folder.iterdir():
             if file.suffix in (".json", ".html", ".gz", ".new"):
                 file.unlink()
@@ -53,7 +53,7 @@ class Records:
         return max(made, default=0) + 1
 
     def open_cases(self, plan: tuple[Case, ...]) -> list[Case]:
-        """Return the cases that have not run."""
+        """Return the cases without a result."""
         known = self.results()
         return [case for case in plan if case.id not in known]
 

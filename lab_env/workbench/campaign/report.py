@@ -1,4 +1,4 @@
-"""The page of a campaign: guarantees, results, places where kills landed, recovery times.
+"""Renders a campaign's page: guarantees, results, where kills landed, and recovery times.
 
 It has no script, needs no network, and works in light and dark themes. A case that has not run
 is always shown as *not run*.
@@ -20,7 +20,7 @@ OUTCOME_ORDER = ("survived", "loud", "guarded", "stuck", "wrong", "broken")
 
 
 def in_words(row: Row) -> str:
-    """Describe the results of a fault class in one line."""
+    """Describe the results of one fault class in a line."""
     outcomes = ", ".join(f"{row.outcomes[o]} {o}" for o in OUTCOME_ORDER if o in row.outcomes)
     left = f", {row.not_run} {NOT_RUN}" if row.not_run else ""
     wanted = " or ".join(verdicts()[row.fault].expect)
@@ -30,9 +30,9 @@ def in_words(row: Row) -> str:
 
 
 def problems(plan: Sequence[Case], results: Results, groups: Groups) -> list[str]:
-    """Return sentences about everything unexpected.
+    """Return a sentence about each unexpected result.
 
-    They cover the cases, Spark's cross-checks and the judge's own test.
+    The sentences cover the cases, Spark's cross-checks and the judge's own test.
     """
     found = []
     for case in plan:
@@ -116,7 +116,7 @@ def _promises(plan: Sequence[Case]) -> list[dict]:
 
 
 def _matrix(plan: Sequence[Case], results: Results) -> str:
-    """Table of kills at chosen requests: planned and landed, by request class and moment."""
+    """Return a table of the kills at chosen requests: planned, run, landed and failed."""
     rows = []
     for point in POINTS:
         cells: list[object] = [point]
@@ -132,7 +132,7 @@ def _matrix(plan: Sequence[Case], results: Results) -> str:
 
 
 def _unaligned(results: Results) -> str:
-    """Table of where faults without a chosen request, and missed kills, landed."""
+    """Return a table of where other faults landed, including kills that missed their request."""
     landed = Counter(
         result.landed
         for result in results.values()
@@ -148,7 +148,7 @@ def _is_aligned(result: Result) -> bool:
 
 
 def timeline(ran: Sequence[Result]) -> str:
-    """Return a chart of the groups over time: a bar per case, with its number."""
+    """Return a chart of the groups over time, with a numbered bar per case."""
     groups = sorted({(r.group, r.attempt) for r in ran})
     begins = {g: min(r.started_at for r in ran if (r.group, r.attempt) == g) for g in groups}
     figure, axes = new_chart(
@@ -173,7 +173,7 @@ def timeline(ran: Sequence[Result]) -> str:
 
 
 def _damage(ran: Sequence[Result]) -> str:
-    """Table of the results of each reader and check on a damaged table."""
+    """Return a table with the result of each reader and check on each damaged table."""
     rows = [
         (f"{r.case} {verdicts()[r.fault].title}", name, told)
         for r in ran
@@ -217,7 +217,7 @@ def _cases(plan: Sequence[Case], results: Results) -> str:
 
 
 def _failure(result: Result, command: str) -> dict:
-    """Details of a failure, and the command that repeats it."""
+    """Return the details of a failure, and the command that repeats it."""
     evidence = result.evidence
     wrong = [f"{sink}: {entry['counts']}" for sink, entry in (evidence.get("wrong") or {}).items()]
     lives = {

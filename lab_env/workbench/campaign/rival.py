@@ -1,8 +1,8 @@
 """One process of the fault `writers_20`: several threads, each a writer of the same table.
 
-`python -m lab_env.workbench.campaign.rival NUMBER TABLE ZOOKEEPER LOG`. It prints `ready` when its
-session runs, starts on a line of input, and prints one JSON list: each attempt of each writer, with
-the error that ended it.
+Usage: `python -m lab_env.workbench.campaign.rival NUMBER TABLE ZOOKEEPER LOG`. It prints `ready`
+when its Spark session is up, starts when it reads a line of input, and then prints a JSON list of
+all attempts of its writers, each with its error.
 """
 
 import json
@@ -28,13 +28,13 @@ BEGIN = 1_700_000_000  # seconds since 1970, of the first attempt's order_ts
 
 @dataclass(frozen=True)
 class Attempt:
-    """One write of one writer: its own row, and a row contested by the writers of its partition.
+    """One write of one writer: a row of its own, and a row that the writers of its partition share.
 
     Args:
-        writer: its name.
-        number: from 1.
-        error: empty if it succeeded. After a conflict its rows are not in the table; after any
-            other error they may be, because steps after the commit may fail, too.
+        writer: name of the writer.
+        number: number of the attempt, from 1.
+        error: empty if the write succeeded. After a conflict its rows are not in the table; after
+            any other error they may be, because a step after the commit may have failed.
     """
 
     writer: str
@@ -43,22 +43,25 @@ class Attempt:
 
     @property
     def event(self) -> str:
-        """Event id in both of its rows."""
+        """Event id of both rows."""
         return f"{self.writer}-{self.number}"
 
     @property
     def keys(self) -> tuple[str, str]:
-        """Keys of its own row and of the contested one."""
+        """Keys of its own row and of the shared one."""
         return self.event, f"contested-{self.partition}"
 
     @property
     def partition(self) -> int:
-        """Table partition; writers 0, 4, 8 ... share one."""
+        """Table partition. Several writers share one, for example writers 0, 4, 8 and so on."""
         return 0 if self.writer == FIRST else int(self.writer) % PARTITIONS
 
     @property
     def second(self) -> int:
-        """Seconds since 1970 of its order_ts; unique, and for the same key the latest wins."""
+        """Seconds since 1970 of the rows' order_ts.
+
+        It is unique; of several rows with the same key, the latest wins.
+        """
         return BEGIN if self.writer == FIRST else BEGIN + 100 * self.number + int(self.writer)
 
 
@@ -78,14 +81,14 @@ def write(spark: SparkSession, options: dict[str, str], table: str, attempt: Att
 
 
 def _causes(error: str) -> list[str]:
-    """Lines of a Java stack trace that name an exception."""
+    """Return the lines of a Java stack trace that name an exception."""
     return [line.strip() for line in error.splitlines() if "Exception" in line]
 
 
 def write_until_done(
     spark: SparkSession, options: dict[str, str], table: str, writer: str
 ) -> list[Attempt]:
-    """Make attempts until one succeeds or the time is up."""
+    """Try to write until an attempt succeeds or the time is up; return all attempts."""
     attempts: list[Attempt] = []
     deadline = time.monotonic() + SECONDS
     for number in count(1):
@@ -97,7 +100,7 @@ def write_until_done(
 
 
 def main(number: int, table: str, zookeeper: str, log: str):
-    """Run one process; process 0 creates the table before it reports ready."""
+    """Run one process; number 0 also creates the table before it reports ready."""
     extra = {"spark.ui.enabled": "false"}
     spark = session_of_environment(f"campaign rival {number}", extra, Path(log))
     options = second_writer(COW, zookeeper, table)

@@ -1,4 +1,4 @@
-"""Twenty concurrent writers of one table, in four processes, with ZooKeeper's lock."""
+"""Runs twenty concurrent writers of one table, in four processes, with a ZooKeeper lock."""
 
 import contextlib
 import json
@@ -32,7 +32,7 @@ Row = tuple[str, str]  # order_id, event_id
 
 
 def twenty_writers(group: Group, case: Case, result: Result) -> None:
-    """Let twenty writers write to the same rows; a writer that fails tries again."""
+    """Let twenty writers write to the same rows; a writer that fails retries."""
     services.up(["zookeeper"], progress=lambda line: None)
     # A path below the campaign's folder: resetting the campaign also removes its lock.
     folder = f"s3a://{group.endpoints.bucket}/{namespace_of(NAMESPACE)}"
@@ -76,11 +76,12 @@ def differences(
     """Compare a table's rows with the writers' attempts.
 
     Args:
-        unknown: attempts that failed without a conflict; their rows may or may not be in the table.
+        unknown: attempts that failed for another reason than a conflict, so that their rows may or
+            may not be in the table.
 
     Returns:
-        Rows by kind, without zeros: `missing`; `unexpected`, including those of a write that lost
-        a conflict; `doubled` keys.
+        Rows by kind: `missing`; `unexpected`, including rows of a write that lost a conflict;
+        `doubled`, rows whose key occurs twice. Kinds without rows are left out.
     """
     known = [Attempt(FIRST, 1), *done]
     # The table itself shows which attempts of unknown fate it has.
@@ -116,7 +117,7 @@ class _Rival:
             )
 
     def go_on(self) -> None:
-        """Send the process the line that makes it start."""
+        """Tell the process to start writing."""
         self._process.stdin.write("\n")
         self._process.stdin.flush()
 
@@ -136,14 +137,14 @@ class _Rival:
         return process_tree(self._process.pid)
 
     def let_end(self) -> None:
-        """Allow the process to end once its work is done."""
+        """Close the process's input, so that it ends when its work is done."""
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
 
 
 @contextmanager
 def _rivals(group: Group, table: str) -> Generator[list[_Rival]]:
-    """Start writer processes, which wait for the command to begin."""
+    """Start the writer processes, which wait for `go_on`."""
     environment = clean_environment() | mark() | lesson_environment(group.endpoints)
     rivals: list[_Rival] = []
     try:

@@ -1,6 +1,6 @@
-"""The faults: one function per class, which injects the fault into a group and fills in the result.
+"""The faults: one function per fault class injects it into a group and fills in the result.
 
-Each begins and ends with a pipeline that has committed everything sent. A fault that damages a
+Before and after each fault, the pipeline has committed everything sent. A fault that damages a
 table or a checkpoint damages a copy.
 """
 
@@ -51,8 +51,8 @@ def run_case(group: Group, case: Case, result: Result) -> None:
     """Run a case on a group, and fill in its result.
 
     Args:
-        group: must be running, with everything sent committed.
-        result: receives the outcome, where the fault landed, and the evidence if it is unexpected.
+        group: a running pipeline that has committed everything sent.
+        result: receives the outcome, where the fault landed and, if unexpected, the evidence.
     """
     began = time.monotonic()
     result.started_at = time.time()
@@ -75,7 +75,7 @@ def run_case(group: Group, case: Case, result: Result) -> None:
 
 
 def kill(group: Group, case: Case, result: Result) -> None:
-    """Kill the writer, at a chosen request or after some time, and restart it."""
+    """Kill the writer at a chosen request or after a certain time, and restart it."""
     rule = None
     if case.point == "rollback":
         _leave_something_to_roll_back(group, case.sink)
@@ -125,20 +125,20 @@ def killed(server: str, group: Group, case: Case, result: Result) -> None:
 
 
 def store_error(group: Group, case: Case, result: Result) -> None:
-    """Answer a class of requests with 503 several times in a row."""
+    """Answer several consecutive requests of a class with 503."""
     rule = _arm(group, case, "error", times=ERRORS)
     _let_it_hit(group, rule, case, result)
     _recover_and_judge(group, result)
 
 
 def answer_lost(group: Group, case: Case, result: Result) -> None:
-    """Pass a request to the store, then close the connection without its answer."""
+    """Pass a request to the store, then close the connection without returning the response."""
     _let_it_hit(group, _arm(group, case, "lost"), case, result)
     _recover_and_judge(group, result)
 
 
 def disk_full(group: Group, case: Case, result: Result) -> None:
-    """Fill the store's disk under load, and free space after a while."""
+    """Fill the store's disk under load, and free the space after a while."""
     with small_store(group.endpoints) as small:
         if small:
             _fill_disk(group, small, case, result)
@@ -147,14 +147,14 @@ def disk_full(group: Group, case: Case, result: Result) -> None:
 
 
 def bad_input(send: Callable[[Group], str], group: Group, case: Case, result: Result) -> None:
-    """Send input under load that must never appear in a table."""
+    """Send invalid input under load; it must never appear in a table."""
     group.feeder.resume()
     result.landed = send(group)
     _recover_and_judge(group, result)
 
 
 def topic_made_anew(group: Group, case: Case, result: Result) -> None:
-    """Recreate a topic while its writer is stopped, so that its offsets refer to other messages."""
+    """Recreate a topic while its writer is stopped; committed offsets then mean other messages."""
     with _own_group(group, case) as own:
         own.begin()
         own.stop_writer()
@@ -168,7 +168,7 @@ def topic_made_anew(group: Group, case: Case, result: Result) -> None:
 
 
 def long_batch(group: Group, case: Case, result: Result) -> None:
-    """Make a batch exceed the watchdog's patience: many files, each delayed by a second."""
+    """Make a batch last longer than the watchdog's limit: many files, each delayed by a second."""
     with _own_group(group, case) as own:
         own.feeder, own.patience = inputs.many_dates(own), LONG_BATCH_PATIENCE
         own.gate.arm("data", "hold_after", times=1_000_000, seconds=1)
@@ -183,7 +183,7 @@ def long_batch(group: Group, case: Case, result: Result) -> None:
 
 @contextmanager
 def _own_group(group: Group, case: Case, at: Endpoints | None = None) -> Generator[Group]:
-    """Make a separate pipeline for a case that would spoil the group's, whose writer is stopped."""
+    """Stop the group's writer; make a separate pipeline for a case that would damage the tables."""
     group.stop_writer()
     own = Group(at or group.endpoints, f"{group.label}-{case.id}", int(case.id), group.say)
     try:
@@ -208,7 +208,7 @@ def _fill_disk(group: Group, small: SmallStore, case: Case, result: Result) -> N
 
 
 def _answer_507(group: Group, result: Result) -> None:
-    """Refuse every write with 507, for machines without a small disk."""
+    """Let the gate answer every write with 507, where a small disk cannot be mounted."""
     rule = group.gate.arm("any", "error", times=1_000_000, status=507)
     group.feeder.resume()
     hit = rule.wait(ALIGNED_SECONDS)
@@ -229,7 +229,7 @@ def damage(group: Group, case: Case, result: Result) -> None:
 
 
 def damage_for_writer(group: Group, case: Case, result: Result) -> None:
-    """Damage a copy of tables and checkpoints, and start a writer on it."""
+    """Damage a copy of tables and checkpoints, and run a writer on it."""
     _feed_more(group)
     group.stop_writer()
     clone = Clone(group, case)
@@ -253,7 +253,7 @@ def damage_for_writer(group: Group, case: Case, result: Result) -> None:
 
 
 def planted(group: Group, case: Case, result: Result) -> None:
-    """Add an order to the ledger that no table can have: the judge must report it missing."""
+    """Add an order to the ledger that was never sent; the judge must report it missing."""
     group.rest()
     frame = group.feeder.ledger.frame()
     one = frame[(frame["state"] == "acked") & (frame["kind"] == "event")].tail(1)
@@ -276,10 +276,10 @@ class _LedgerWith(Ledger):
 
 
 def outcome_of(readers: dict[str, str]) -> str:
-    """Derive the outcome of a damage from the results of the readers and checks.
+    """Derive a damage case's outcome from the results of the readers and checks.
 
     Args:
-        readers: by reader `right`, `wrong` or an error; by check `found: ...` or `nothing found`.
+        readers: results by reader and check, as in `read_damaged`.
     """
     answers = [told for name, told in readers.items() if not name.startswith("check")]
     found = any(told.startswith("found") for told in readers.values())
@@ -298,7 +298,7 @@ def _arm(group: Group, case: Case, action: str = "", **options) -> Rule:
 
 
 def _leave_something_to_roll_back(group: Group, sink: str) -> None:
-    """Kill the writer while a commit of the sink is in flight."""
+    """Kill the writer while a commit of the sink is in flight, so that it must be rolled back."""
     group.aim()
     rule = group.gate.arm("data", "hold_after", part=f"orders_{sink}/")
     group.feeder.resume()
@@ -315,7 +315,7 @@ def _let_it_hit(group: Group, rule: Rule, case: Case, result: Result) -> None:
 
 
 def _settle_and_judge(group: Group, result: Result) -> None:
-    """Judge the tables of a dead writer, restart it, and judge again when it has caught up."""
+    """Judge the tables of a killed writer, restart it, and judge again when it has caught up."""
     group.feeder.settle()
     at_once = group.judge()
     result.judgements += [f"immediately: {judgement}" for judgement in at_once]
@@ -329,7 +329,7 @@ def _settle_and_judge(group: Group, result: Result) -> None:
 
 
 def _recover_and_judge(group: Group, result: Result) -> None:
-    """Wait until everything sent meanwhile is committed; then nothing may be wrong."""
+    """Wait until everything sent during the fault is committed; then judge the tables."""
     recovery = group.recover()
     result.recovery_seconds, result.restarts = recovery.seconds, recovery.restarts
     group.rest()
@@ -355,7 +355,7 @@ def _tell(result: Result, judged: list[Judgement]) -> None:
 
 
 def _feed_more(group: Group) -> None:
-    """Add updates to the tables, including log files, that a damage can lose."""
+    """Send more updates, so that damage to a log file would lose some."""
     group.feeder.pause()
     group.feeder.send(MORE_EVENTS)
     group.recover()

@@ -1,7 +1,7 @@
-"""The course on AWS: one CloudFormation template, its settings, its price, and its removal.
+"""The course on AWS: a CloudFormation template, the stack's settings, cost and removal.
 
-Nothing here creates a stack: you give `lake.yaml` to CloudFormation (docs/cloud.md). Only the `lab`
-command imports this package, so the course never needs an account.
+Nothing here creates a stack: you give `lake.yaml` to CloudFormation yourself (docs/cloud.md). Only
+the `lab` command imports this package, so the lessons need no AWS account.
 """
 
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Cost of the stack: for an afternoon, and for a month if it is forgotten.
+"""Computes the cost of the stack for an afternoon, and for a month if somebody forgets it.
 
-Prices come from `data/prices.csv`; every figure in docs/cloud.md comes from here. Free tiers, taxes
-and transfer to the internet are left out.
+Prices come from `data/prices.csv`, and all figures in docs/cloud.md come from this module. Free
+tiers, taxes and data transfer to the internet are left out.
 """
 
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ class Line:
     """One line of a bill.
 
     Args:
-        usd: US dollars.
+        usd: amount in US dollars.
     """
 
     part: str
@@ -69,13 +69,14 @@ def bill(
     """Compute the cost of a stack over its lifetime.
 
     Args:
-        hours: lifetime. Everything runs all the time; orders arrive only in the first afternoon.
+        hours: lifetime. All resources run the whole time, but orders arrive only on the first
+            afternoon.
         stream: one of `STREAMS`.
         host: whether it has a notebook host.
-        prices: by item; read from the file by default.
+        prices: prices by item; by default those in the file.
 
     Returns:
-        The lines, the most expensive parts first.
+        The lines, most expensive first.
     """
     price = read_prices(ITEMS) if prices is None else prices
     sending = min(hours, AFTERNOON)
@@ -128,7 +129,7 @@ def table(stream: str = "msk", host: bool = True) -> list[tuple[str, str, str]]:
     """Return the costs of an afternoon and of a forgotten month.
 
     Returns:
-        Part, and US dollars for each period; the total last.
+        One row per part: its name, and US dollars for each period. The last row is the total.
     """
     short, long = (bill(hours, stream, host) for hours in (AFTERNOON, MONTH))
     rows = [(a.part, _amount(a.usd), _amount(b.usd)) for a, b in zip(short, long, strict=True)]
@@ -136,12 +137,12 @@ def table(stream: str = "msk", host: bool = True) -> list[tuple[str, str, str]]:
 
 
 def _amount(usd: float) -> str:
-    """Format dollars and cents; an amount below a cent is not rounded to zero."""
+    """Format an amount as dollars and cents; less than a cent is not rounded to zero."""
     return "< 0.01" if 0 < usd < 0.005 else f"{usd:,.2f}"
 
 
 def markdown(stream: str = "msk", host: bool = True) -> str:
-    """Return the table for docs/cloud.md."""
+    """Return the cost table for docs/cloud.md."""
     head = [
         f"| US dollars | afternoon, {AFTERNOON:.0f} h | forgotten month, {MONTH:.0f} h |",
         "|---|---:|---:|",

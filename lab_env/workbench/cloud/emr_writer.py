@@ -1,8 +1,8 @@
-"""The pipeline's writer as a streaming job of EMR Serverless; `lab cloud job` builds its request.
+"""The pipeline's writer as a streaming job on EMR Serverless; `lab cloud job` builds its request.
 
-The lab's writer (`lab_env.pipeline.writer`) runs on one machine: it builds its session from local
-jars and reports into local files. Here EMR provides Spark, and each report is a line of JSON on
-standard output, which CloudWatch turns into a metric (BehindMetric in lake.yaml).
+The lab's own writer (`lab_env.pipeline.writer`) runs on one machine: it builds its session from
+local jars and writes its reports to local files. On EMR, Spark is provided, and each report is a
+line of JSON on standard output, which CloudWatch turns into a metric (BehindMetric in lake.yaml).
 """
 
 import argparse
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str]) -> int:
 
     Returns:
         Exit status 0 if the queries were stopped. Otherwise the JVM is halted with status 1, so
-        that EMR retries: after a failure Hudi's sink may hang forever.
+        that EMR retries the job: after a failure Hudi's sink may hang forever.
     """
     job = _parse(arguments)
     from pyspark.sql import SparkSession
@@ -82,7 +82,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _read_source(spark, endpoints: Endpoints, job: argparse.Namespace, base: str):
-    """Open the topic or the stream, with the thread that watches the topic or lands the stream.
+    """Open the source, and start the thread that watches the topic or lands the Kinesis stream.
 
     Raises:
         LabError: the checkpoint belongs to another topic or stream.
@@ -105,15 +105,15 @@ def _halt(spark, why: str) -> int:
 
 
 def new_lines(reports: Sequence[dict], seen: dict[str, str]) -> Iterator[dict]:
-    """Yield a line for each new progress report, including idle ones.
+    """Yield a line for each new progress report, including reports of idle queries.
 
     Args:
-        reports: the reports that Spark keeps, per query the older first.
-        seen: time of the newest reported line by query; updated in place.
+        reports: the reports that Spark keeps, oldest first within each query.
+        seen: time of the newest report already yielded, by query; updated in place.
 
     Yields:
-        sink, batch, rows, seconds and, for Kafka, behind: Spark's count of unread messages in the
-        topic partition with the most of them. Landed files have no such count.
+        sink, batch, rows, seconds and, for Kafka, behind: the number of unread messages in the
+        topic partition that has the most, according to Spark. Landed files have no such number.
     """
     for report in reports:
         if report["timestamp"] > seen.get(report["name"], ""):
@@ -132,7 +132,7 @@ def new_lines(reports: Sequence[dict], seen: dict[str, str]) -> Iterator[dict]:
 
 
 def _claim(endpoints: Endpoints, job: argparse.Namespace, base: str, sink: str) -> dict[str, str]:
-    """Options that bind a Hudi sink to its checkpoint, and to the buckets of its table's index."""
+    """Check that a sink's checkpoint belongs to its table; return the options of `claim_table`."""
     if sink not in sinks.HUDI_SINKS:
         return {}
     table, path = table_path(base, sink), checkpoint_path(base, sink)

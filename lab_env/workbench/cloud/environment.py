@@ -1,7 +1,7 @@
-"""Settings of the lab for a stack, read from its outputs.
+"""Converts a stack's outputs to settings of the lab.
 
-An output `LabS3Bucket` is the setting `LAB_S3_BUCKET`. CloudFormation allows no underscore in the
-name of an output.
+The output `LabS3Bucket`, for example, stands for the setting `LAB_S3_BUCKET`: CloudFormation allows
+no underscores in names of outputs.
 """
 
 import re
@@ -15,7 +15,7 @@ PREFIX = "Lab"
 
 
 def setting_of(output: str) -> str:
-    """Return the field of `Settings` for an output, for example `s3_bucket` for `LabS3Bucket`."""
+    """Return the field of `Settings` for an output, such as `s3_bucket` for `LabS3Bucket`."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", output.removeprefix(PREFIX)).lower()
 
 
@@ -23,7 +23,7 @@ def settings_of(outputs: dict[str, str]) -> dict[str, str]:
     """Return the settings among a stack's outputs, by environment variable.
 
     Raises:
-        LabError: an output is for a setting that this version of the lab does not have.
+        LabError: this version of the lab has no setting for one of the outputs.
     """
     fields = {setting_of(name): value for name, value in outputs.items() if name.startswith(PREFIX)}
     unknown = sorted(set(fields) - set(Settings.model_fields))
@@ -37,9 +37,9 @@ def settings_of(outputs: dict[str, str]) -> dict[str, str]:
 
 
 def shell_lines(stack: Stack) -> list[str]:
-    """Return the settings as lines for a shell: `eval "$(lab cloud env STACK)"`.
+    """Return the settings as shell commands, for `eval "$(lab cloud env STACK)"`.
 
-    Keys of another store must not override the machine's own role, so they are unset.
+    The commands also unset keys of another store, which would override the machine's own role.
     """
     found = settings_of(stack.outputs)
     if "LAB_S3_BUCKET" not in found:
@@ -54,7 +54,7 @@ def shell_lines(stack: Stack) -> list[str]:
 
 
 def _not_wired(stack: Stack) -> list[str]:
-    """Resources of the stack that the lab does not use yet, as comments."""
+    """List the stack's resources that the lab does not use yet, as shell comments."""
     lines = [f"# Glue database: {stack.outputs['Database']}"] if "Database" in stack.outputs else []
     if "Kafka" in stack.outputs:
         lines.append(f"# Kafka: {stack.outputs['Kafka']}")
@@ -63,7 +63,7 @@ def _not_wired(stack: Stack) -> list[str]:
 
 
 def _stream(stack: Stack) -> list[str]:
-    """Line with the stack's Kinesis stream, which is not a setting."""
+    """Return a comment with the stack's Kinesis stream, for which there is no setting."""
     if "Kinesis" not in stack.outputs:
         return []
     name = shlex.quote(stack.outputs["Kinesis"])

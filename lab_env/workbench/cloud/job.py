@@ -1,6 +1,6 @@
-"""The request that starts the writer on EMR Serverless, in the format that the AWS CLI reads.
+"""Builds the request that starts the writer on EMR Serverless, in the format of the AWS CLI.
 
-It has never run: only its format is tested (docs/cloud.md).
+The request has never been sent to AWS; only its format is tested (docs/cloud.md).
 """
 
 import shlex
@@ -45,7 +45,7 @@ KINESIS_SETTINGS = ("LAB_KINESIS_ENDPOINT", "LAB_S3_REGION")
 
 
 def jar_names() -> list[str]:
-    """Return the jars in the image's folder `jars`."""
+    """Return the names of the jars in the image's folder `jars`."""
     pins = versions()["jars"]["spark"]
     ours = [file_name(jar) for jar in pins if jar.split(":")[0] in GROUPS]
     return [*ours, IAM_JAR]
@@ -70,7 +70,7 @@ def source_of(account: Account, stack: Stack, topic: str = TOPIC) -> dict[str, s
     """Return the writer's source arguments: the stack's Kinesis stream, or a topic of its Kafka.
 
     Raises:
-        LabError: the stack has neither.
+        LabError: the stack has neither of them.
     """
     if "Kinesis" in stack.outputs:
         return {"source": "kinesis", "topic": stack.outputs["Kinesis"]}
@@ -84,8 +84,9 @@ def job_request(
 
     Args:
         source: result of `source_of`.
-        folder: folder of the bucket for tables and checkpoints.
-        minutes: the job is cancelled after that, so a forgotten one costs only an afternoon.
+        folder: folder in the bucket for tables and checkpoints.
+        minutes: time after which the job is cancelled, so that a forgotten one costs only an
+            afternoon.
     """
     bucket = stack.output("LabS3Bucket")
     jars = ",".join(f"local://{IMAGE_FOLDER}/jars/{name}" for name in jar_names())

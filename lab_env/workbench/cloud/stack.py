@@ -1,4 +1,4 @@
-"""A deployed stack as CloudFormation describes it, and AWS errors with a next step."""
+"""Reads a deployed stack from CloudFormation, and adds a next step to AWS errors."""
 
 import os
 from collections.abc import Generator
@@ -27,9 +27,9 @@ class Stack:
     """A stack made from this course's template.
 
     Args:
-        id: ARN, which still identifies a deleted stack.
+        id: ARN, which identifies the stack even after it was deleted.
         status: for example `CREATE_COMPLETE`.
-        outputs: by name; empty while the stack is being created, or if that failed.
+        outputs: outputs by name; empty while the stack is being created, or if that failed.
     """
 
     name: str
@@ -53,10 +53,10 @@ class Stack:
 
 
 class Account:
-    """Clients of one AWS account and region, with this machine's credentials.
+    """Makes clients for one AWS account and region, with this machine's credentials.
 
     Args:
-        region: by default that of AWS_REGION or of the AWS profile.
+        region: AWS region; by default that of AWS_REGION or of the AWS profile.
 
     Raises:
         LabError: no region is known, or the profile does not exist.

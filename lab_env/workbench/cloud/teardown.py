@@ -1,4 +1,4 @@
-"""Deletes a stack with its jobs and reports what stays; data goes only after its name is typed."""
+"""Deletes a stack and its jobs, and separately the bucket, which remains after the stack."""
 
 import time
 from collections.abc import Callable
@@ -55,7 +55,7 @@ def take_apart(account: Account, stack: Stack, report_progress: Progress) -> Non
 
 
 def kept(account: Account, bucket: str) -> Kept | None:
-    """Return a bucket with the number and size of its objects; None if it is gone."""
+    """Return a bucket with the number and size of its objects; None if it does not exist."""
     client = account.client("s3")
     try:
         pages = client.get_paginator("list_objects_v2").paginate(Bucket=bucket)
@@ -131,10 +131,10 @@ def _stop_application(client, stack: Stack, report_progress: Progress) -> None:
 
 
 def _is_gone(client, stack: Stack, report_progress: Progress) -> bool:
-    """True if the stack is deleted.
+    """Return True if the stack is deleted.
 
     Raises:
-        LabError: a resource could not be deleted; the others are gone.
+        LabError: a resource could not be deleted; all others were.
     """
     try:
         status = client.describe_stacks(StackName=stack.id)["Stacks"][0]["StackStatus"]

@@ -1,6 +1,6 @@
-"""Extracts definitions with their comments from a module's source, so no code is copied by hand.
+"""Extracts definitions and their comments from a module's source, to avoid copying code by hand.
 
-The caller must also extract everything they use; a linter finds what is missing.
+The caller must also extract everything that the definitions use; a linter finds what is missing.
 """
 
 import ast
@@ -16,8 +16,8 @@ class Definition:
     """A top-level statement of a module.
 
     Args:
-        names: the names that it defines; none for an expression.
-        text: its source, with the comment and the empty lines above it.
+        names: the names that it defines; empty for an expression.
+        text: its source, including the comment and the empty lines above it.
         lab: whether it imports from the lab.
         imports: whether it is an import.
     """
@@ -37,10 +37,10 @@ def definitions(module: ModuleType, *names: str) -> str:
     """Return the source of some of a module's top-level definitions, in the module's order.
 
     Args:
-        names: of constants, classes and functions.
+        names: names of constants, classes and functions.
 
     Raises:
-        KeyError: the module has no such definition.
+        KeyError: the module does not define one of the names.
     """
     chosen = [one for one in _definitions(module) if one.names & set(names)]
     if missing := set(names) - frozenset().union(*(one.names for one in chosen)):

@@ -1,8 +1,8 @@
 """Builds the files of the ejected project and writes them into a folder.
 
-The lab's pipeline modules provide options with their reasons, parsing, and the check that a
-checkpoint belongs to its table; their source is copied. Everything else, which in the lab is spread
-over the writer and its services, is in the folder `templates`.
+The commented options, the parsing, and the check that a checkpoint belongs to its table are copied
+from the source of the lab's pipeline modules. Everything else is in the folder `templates`; in the
+lab, it is spread over the writer and its services.
 """
 
 import hashlib
@@ -45,14 +45,14 @@ def eject(folder: Path) -> list[str]:
     """Write the project into a folder.
 
     Args:
-        folder: created if missing. It must be empty, or hold an earlier project that nobody has
-            changed; that one is updated, and other files stay.
+        folder: created if missing. It must be empty, or contain an earlier project that nobody has
+            changed. Such a project is updated; other files are not touched.
 
     Returns:
-        The names of the files that were written; none if all were up to date.
+        The names of the files that were written; empty if all were up to date.
 
     Raises:
-        LabError: the folder holds something else, or cannot be written.
+        LabError: the folder contains something else, or cannot be written.
     """
     files = project_files()
     try:
@@ -72,10 +72,10 @@ def eject(folder: Path) -> list[str]:
 
 
 def settings_for(endpoints: Endpoints, topic: str, base: str) -> dict[str, str]:
-    """Return the environment for running the project with this lab's servers, jars, Java and heap.
+    """Return environment variables to run the project with this lab's servers, jars, Java and heap.
 
     Args:
-        endpoints: of the servers; the store's keys are part of the result.
+        endpoints: addresses of the servers, and the store's keys, which are part of the result.
         base: folder for tables and checkpoints, `s3a://...`.
 
     Raises:
@@ -101,7 +101,7 @@ def shell_lines(endpoints: Endpoints, topic: str, base: str) -> list[str]:
 
 
 def project_files() -> dict[str, str]:
-    """Return the project's files: name to text."""
+    """Return the text of each file of the project, by name."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # takes 0.1 s
 
     templates = Environment(
@@ -124,7 +124,7 @@ def project_files() -> dict[str, str]:
 
 
 def _facts() -> dict[str, object]:
-    """Values for the templates."""
+    """Return the values that the templates use."""
     course = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     pins = dict(pin.split("==") for pin in course["dependencies"])
     jars = [jar for jar in versions()["jars"]["spark"] if jar.startswith(NAMED_JARS)]
@@ -163,7 +163,7 @@ def _check_folder(folder: Path, files: dict[str, str]) -> None:
     """Raise an error if writing into the folder would overwrite somebody's work.
 
     Raises:
-        LabError: it is a file, has files of another origin, or files that were changed.
+        LabError: the folder is a file, or contains files that are changed or not from `lab eject`.
     """
     if folder.exists() and not folder.is_dir():
         raise LabError(f"{folder} is a file.", "choose the name of a new folder.")
@@ -190,7 +190,7 @@ _ABSENT = ""  # the sum of a file that is not there
 
 
 def _known(folder: Path) -> dict[str, str]:
-    """An earlier project's manifest; empty if there is none."""
+    """Read an earlier project's manifest; empty if there is none."""
     try:
         known = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
     except (FileNotFoundError, ValueError):

@@ -1,4 +1,7 @@
-"""The tour's report as one HTML page with charts: no script, no network, light and dark themes."""
+"""Renders the tour's report as one HTML page with charts, for light and dark themes.
+
+The page has no scripts and needs no network.
+"""
 
 import pandas as pd
 
@@ -47,12 +50,12 @@ def tour_page(tour) -> str:
 
 
 def minutes_table(minutes: list[dict]) -> str:
-    """Return revenue per minute as streamed, next to the batch result."""
+    """Return a table of revenue per minute: the stream's result next to that of a batch query."""
     return table(list(MINUTES.values()), [[row[name] for name in MINUTES] for row in minutes])
 
 
 def sentence(accounting: dict[str, int]) -> str:
-    """Return a sentence that accounts for every acknowledged send of a sink."""
+    """Return a sentence that says what became of all acknowledged sends of a sink."""
     return (
         "{acked:,} acknowledged = {applied:,} applied + {superseded:,} superseded"
         " + {duplicate:,} duplicate + {dead:,} dead".format(**accounting)
@@ -60,7 +63,7 @@ def sentence(accounting: dict[str, int]) -> str:
 
 
 def unknown_fields(tour) -> str:
-    """Return a sentence about events with fields that the pipeline drops."""
+    """Return a sentence about events with unknown fields, which the pipeline drops."""
     if not tour.unknown_fields:
         return "All fields of all events are known to the pipeline."
     return (
@@ -82,7 +85,7 @@ def rate_chart(tour) -> str:
 
 
 def freshness_chart(tour) -> str:
-    """Return a chart of the share of events visible, by sink and seconds since they were sent."""
+    """Return a chart of the share of visible events, by sink and seconds since sending."""
     figure, axes = new_chart(
         "Freshness: event sent to commit completed", "seconds", "share of events visible, %"
     )
@@ -92,12 +95,12 @@ def freshness_chart(tour) -> str:
 
 
 def files_chart(tour) -> str:
-    """Return a chart of the files of each sink over time, including the table's own metadata."""
+    """Return a chart of each sink's number of files over time, including table metadata."""
     return _store_chart(tour, "Files per sink, bookkeeping included", "files", "files", 1)
 
 
 def bytes_chart(tour) -> str:
-    """Return a chart of the bytes of each sink over time."""
+    """Return a chart of each sink's bytes over time."""
     return _store_chart(tour, "Bytes per sink, bookkeeping included", "MB", "bytes", 1e6)
 
 

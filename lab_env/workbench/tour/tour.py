@@ -1,7 +1,7 @@
 """The tour: runs the whole pipeline on live load, queries the tables, and reconciles every event.
 
-It shows that this machine runs a real streaming lakehouse: one minute of load into all sinks, then
-every query type, then each sink against the producer's ledger.
+It shows that this machine can run a real streaming lakehouse: it sends one minute of load into all
+sinks, runs every query type, and compares each sink with the producer's ledger.
 """
 
 import json
@@ -48,9 +48,9 @@ class Tour:
     """Results of a tour: the content of `report.json` and the data of the page.
 
     Args:
-        rate: requested events/s.
-        load_seconds: duration of the load.
-        seconds: duration of each phase.
+        rate: requested rate of the load, in events/s.
+        load_seconds: duration of the load in seconds.
+        seconds: duration of each phase in seconds.
     """
 
     rate: int
@@ -73,17 +73,17 @@ class Tour:
 
     @property
     def ok(self) -> bool:
-        """True if every sink reconciles and every event is accounted for."""
+        """True if the tour found no problem, such as a sink that differs from the ledger."""
         return not self.problems
 
     def judge(self, sink: str, verdict: Reconciliation) -> None:
-        """Add the ledger's verdict on a sink; a difference is a problem of the tour."""
+        """Record a sink's comparison with the ledger; a difference is a problem of the tour."""
         self.sinks[sink] = verdict.as_dict()
         if not verdict.ok:
             self.problems.append(str(verdict))
 
     def judge_minutes(self, streamed: pd.DataFrame, computed: pd.DataFrame) -> None:
-        """Compare streamed revenue per minute with the batch result.
+        """Compare revenue per minute from the stream with that from a batch query.
 
         Args:
             streamed: the stream's result table: minute, orders, revenue.
@@ -115,7 +115,7 @@ def main(seconds: int = SECONDS, rate: int = RATE, console: Console | None = Non
     """Run the tour and write its report to `LAB_HOME/tour`.
 
     Returns:
-        0 only if every sink reconciles with the ledger.
+        Exit status: 0 only if every sink agrees with the ledger.
     """
     console = console or Console()
     target = folder("tour")
@@ -171,7 +171,7 @@ def _run(tour: Tour, console: Console) -> None:
 
 
 def _broker(lab: Lab) -> str:
-    """Address of the broker that LAB_SOURCE selects."""
+    """Return the address of the broker that LAB_SOURCE selects."""
     return lab.endpoints.broker(settings().source)
 
 
@@ -297,7 +297,7 @@ def _queries(spark, lab: Lab, store: StoreSamples) -> Iterator[dict]:
 
 
 def _keep_minutes(tour: Tour, lab: Lab, topic: str) -> None:
-    """Compute revenue per minute as a stream, and again as a batch over the JSON files."""
+    """Compute revenue per minute with a stream, and again with a batch query on the JSON files."""
     spark = lab.spark
     records = _records(spark, lab, topic)
     stream = start_query(records, "minutes", lab.base, {"availableNow": True})
@@ -383,9 +383,9 @@ def _measure_sinks(lab: Lab, topic: str, tour: Tour, writer, store: StoreSamples
 
 
 def _halves(fresh: pd.Series, sent_at: pd.Series) -> list[float]:
-    """Median freshness (s) of the first and second half of the events.
+    """Return the median freshness (s) of the first and of the second half of the events.
 
-    They are about equal unless the sink falls behind.
+    The two are about equal unless the sink falls behind.
     """
     late = sent_at.loc[fresh.index] > sent_at.median()
     return [round(float(half.median()), 2) for half in (fresh[~late], fresh[late])]
@@ -451,7 +451,7 @@ def _result_table(title: str, *columns: str) -> Table:
 
 
 def _program_processes(exclude: str) -> list[psutil.Process]:
-    """Processes of the running services and of all supervised programs except `exclude`."""
+    """Return the processes of the running services and of all supervised programs but `exclude`."""
     return [
         process
         for program in supervisor.status()

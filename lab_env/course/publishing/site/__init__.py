@@ -1,1 +1,1 @@
-"""The course as a static site: the guides and every worked lesson as executed."""
+"""The course as a static site: the guides, and every worked lesson with its outputs."""

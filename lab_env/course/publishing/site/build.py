@@ -26,7 +26,7 @@ class Site:
     Args:
         index: the file to open.
         notebooks: paths of the notebooks that it shows.
-        lacks: reasons for missing notebooks, by path.
+        lacks: reason why a notebook is missing, by the notebook's path.
     """
 
     index: Path
@@ -35,7 +35,7 @@ class Site:
 
 
 def build_site(tree: Tree = COURSE, partial: bool = False) -> Site:
-    """Rebuild the site, completely or not at all.
+    """Rebuild the site; if that fails, the earlier site stays.
 
     Args:
         tree: folders of the pages, the notebooks and the site.
@@ -103,7 +103,7 @@ def _sphinx(tree: Tree, target: Path, pages: list[str], lacks: dict[str, str]) -
 
 
 def _folders_without(pages: list[str], tree: Tree) -> list[str]:
-    """Top-level folders without a page; Sphinx must skip them, or it would walk through `.venv`."""
+    """Return top-level folders without a page, so that Sphinx skips them, `.venv` included."""
     used = {Path(page).parts[0] for page in pages}
     return [path.name for path in tree.root.iterdir() if path.is_dir() and path.name not in used]
 

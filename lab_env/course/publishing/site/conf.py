@@ -1,4 +1,4 @@
-"""Sphinx's settings for the site; `build.py` adds the pages of each run."""
+"""Sphinx's settings for the site; `build.py` passes the list of pages."""
 
 project = "The streaming lakehouse, hands on"
 html_title = project

@@ -1,7 +1,7 @@
 """A Sphinx extension that prepares the repository's pages for the site.
 
-Notebooks appear as executed. `docs/README.md` becomes the front page, with a search field and a
-list of all lessons. "Lesson 04" in any text becomes a link to that lesson.
+Notebooks are shown with their outputs. `docs/README.md` becomes the front page, with a search field
+and a list of all lessons. "Lesson 04" in any text becomes a link to that lesson.
 """
 
 import re
@@ -59,12 +59,12 @@ def for_reading(notebook: nbformat.NotebookNode, lacks: dict[str, str]) -> nbfor
     """Prepare an executed notebook for the site.
 
     Args:
-        notebook: with its outputs; it is changed.
+        notebook: an executed notebook; it is changed in place.
         lacks: the notebooks without a page on the site.
 
     Returns:
-        The notebook: with the day of its execution, with the instructor's notes set apart, and
-        without links to the lab's servers, which ended with the run.
+        The notebook, with the day of its execution and with the instructor's notes marked. Links to
+        the lab's servers are removed, because these stopped after the run.
     """
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
@@ -90,8 +90,8 @@ def linked(text: str, lacks: dict[str, str]) -> str:
         lacks: the notebooks without a page on the site.
 
     Returns:
-        Markdown: links to a learner's notebook lead to the worked one; links to a missing page
-        become plain text.
+        Markdown. Links to a learner's notebook now lead to the worked one, and links to missing
+        pages are plain text.
     """
     text = _LEARNERS.sub(rf"\1{LESSONS}\2", text)
     return _TO_NOTEBOOK.sub(lambda link: link[1] if link[2] in lacks else link[0], text)
@@ -102,7 +102,7 @@ def _raw(html: str) -> str:
 
 
 def contents(pages: set[str]) -> str:
-    """List the pages in MyST Markdown: the sidebar shows all lists, the page only the lessons."""
+    """List the pages in MyST Markdown: the sidebar shows all of them, the page only the lessons."""
     lessons = sorted(page for page in pages if page.startswith(LESSONS))
     demos = sorted(page for page in pages if page.startswith(DEMOS))
     guides = sorted(page for page in pages - {*lessons, *demos} if page.startswith("docs/"))
@@ -119,7 +119,7 @@ def _toctree(caption: str, pages: list[str]) -> str:
 
 
 def _note(lacks: dict[str, str]) -> str:
-    """Note on the front page about missing pages."""
+    """Return the front page's note about missing pages."""
     if not lacks:
         return ""
     return "\n".join(
@@ -136,7 +136,7 @@ def _note(lacks: dict[str, str]) -> str:
 
 
 def _executed_on(notebook: nbformat.NotebookNode) -> str:
-    """Day of the run in words, as nbmake recorded it; empty if it did not."""
+    """Return the day that nbmake recorded for the run, in words; empty if it recorded none."""
     for cell in notebook.cells:
         at = cell.metadata.get("execution", {}).get("iopub.execute_input")
         if at:

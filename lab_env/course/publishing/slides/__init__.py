@@ -1,7 +1,7 @@
-"""Slides of a demo by Jupyter's own export (nbconvert): one HTML file that needs no network.
+"""Makes a demo's slides with Jupyter's own export (nbconvert): one HTML file for offline use.
 
-nbconvert's slides load reveal.js, jQuery, RequireJS, MathJax and Mermaid from the web. Our template
-embeds reveal.js and its notes plugin in the file; slides need nothing else.
+By default nbconvert's slides load reveal.js, jQuery, RequireJS, MathJax and Mermaid from the web.
+Our template embeds reveal.js and its notes plugin; the slides do not need the others.
 """
 
 import subprocess
@@ -18,7 +18,7 @@ TEMPLATES = Path(__file__).parent
 
 
 def make_slides(notebook: Path, reveal: Path, target: Path) -> None:
-    """Run a notebook and write its cells and outputs as slides; S opens the speaker's notes.
+    """Run a notebook and write its cells and outputs as slides; key S opens the speaker's notes.
 
     Args:
         reveal: folder of reveal.js, with `dist` and `plugin`.
