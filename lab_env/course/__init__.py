@@ -3,7 +3,3 @@
 The exercises of lesson NN are in `lab_env/lessons/lNN/NN_slug.py`, and their checks are in
 `checks.py` in the same folder.
 """
-
-from lab_env.course.checking import NotYet, Passed, check_of
-
-__all__ = ["NotYet", "Passed", "check_of"]

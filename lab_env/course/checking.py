@@ -21,17 +21,6 @@ Check = Callable[[Any, Any], str]
 _SPARK = ("pyspark", "py4j")
 
 
-@dataclass(frozen=True)
-class Passed:
-    """The answer is right.
-
-    Args:
-        note: one or two sentences that the card shows.
-    """
-
-    note: str = ""
-
-
 @dataclass(unsafe_hash=True)
 class NotYet(Exception):
     """The answer is not right yet.
@@ -67,9 +56,6 @@ def check(exercise_id: str) -> Callable[[Any], Any]:
     return mark
 
 
-check_of = check  # marks a class with `observe` and `judge`, the older form
-
-
 def checks_in(module: ModuleType) -> dict[str, Check]:
     """Return the checks of a module by exercise id.
 
@@ -81,23 +67,8 @@ def checks_in(module: ModuleType) -> dict[str, Check]:
         if "exercise_id" in getattr(value, "__dict__", ()):
             if value.exercise_id in found:
                 raise LabError(f"{module.__name__} checks exercise {value.exercise_id} twice.")
-            found[value.exercise_id] = _as_function(value)
+            found[value.exercise_id] = value
     return found
-
-
-def _as_function(check: Any) -> Check:
-    """Convert a check of the older form, a class, to a function."""
-    if not isinstance(check, type):
-        return check
-    old: Any = check
-
-    def run(lab: Any, answer: Any) -> str:
-        verdict = old.judge(old.observe(lab, answer))
-        if isinstance(verdict, NotYet):
-            raise verdict
-        return verdict.note
-
-    return run
 
 
 def checks_of_lesson(number: str) -> dict[str, Check]:

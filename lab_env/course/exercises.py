@@ -28,6 +28,9 @@ class Watcher(Protocol):
         """Called when the lab itself failed."""
 
 
+REFERENCE = "<reference answer of"  # begins the file name of its code
+
+
 class Exercises:
     """The exercises of one running notebook.
 
@@ -118,6 +121,8 @@ class Exercises:
     def use_reference(self, exercise_id: str, namespace: dict) -> Card:
         """Run the reference answer, unless the exercise was solved since the kernel started.
 
+        With it comes the reference answer that it builds on, even if that exercise is solved.
+
         Args:
             exercise_id: for example `04.1`.
             namespace: the notebook's variables, which the answer uses and sets.
@@ -126,11 +131,14 @@ class Exercises:
         exercise_id = exercise.id
         if exercise_id in self.solved:
             return Card(f"Exercise {exercise_id}: your own answer is used", tone=True)
-        run_cell(exercise.solution, f"<reference answer of {exercise_id}>", namespace)
-        return Card(
-            f"Exercise {exercise_id}: the reference answer is used",
-            "You have not solved it here, and the next cells need an answer.",
-        )
+        text = "You have not solved it here, and the next cells need an answer."
+        chain = [exercise]
+        while chain[0].uses:
+            chain.insert(0, registry.exercise(chain[0].uses, self.folder))
+            text += f" It builds on the reference answer of {chain[0].id}, which is used, too."
+        for one in chain:
+            run_cell(one.solution, f"{REFERENCE} {one.id}>", namespace)
+        return Card(f"Exercise {exercise_id}: the reference answer is used", text)
 
     def predict(
         self,

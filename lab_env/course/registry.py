@@ -47,6 +47,7 @@ class Exercise:
         wrong: plausible wrong answers.
         right: code of other right answers, in a different style.
         equivalent: mutants that behave like the solution, each with the reason.
+        uses: the exercise on whose reference answer the solution builds, if on any.
     """
 
     id: str
@@ -58,6 +59,7 @@ class Exercise:
     wrong: tuple[WrongAnswer, ...]
     right: tuple[str, ...] = ()
     equivalent: dict[str, str] = field(default_factory=dict)
+    uses: str = ""
 
 
 @dataclass(frozen=True)
@@ -151,6 +153,7 @@ def _exercise(lesson: Lesson, cell: Cell) -> Exercise:
             if (found := EXPECT.match(text))
         ),
         right=tuple(other.text.strip() for other in lesson.cells if other.right == cell.exercise),
+        uses=cell.options.get("uses", ""),
         equivalent={
             change: why
             for other in lesson.cells

@@ -18,7 +18,9 @@ from lab_env.course.problems import Problem, refuse
 LESSONS = Path(__file__).parents[1] / "lessons"
 FILE_NAME = re.compile(r"(?P<number>\d\d)_[a-z0-9_]+")
 EXERCISE_HEADING = re.compile(r"^### Exercise (?P<id>\S+) · (?P<title>.+)$", re.MULTILINE)
-OPTIONS = {"exercise", "hint", "right", "wrong", "equivalent", "proof", "tags", "name"}
+OPTIONS = {
+    "exercise", "uses", "hint", "right", "wrong", "equivalent", "proof", "tags", "name",
+}  # fmt: skip
 TEACHES_ASSERT = "teaches-assert"
 TAGS = ("instructor", TEACHES_ASSERT)
 EXPECT = re.compile(r"^# expect: (?P<message>\S.*)\n")
@@ -38,7 +40,7 @@ class Cell:
         kind: markdown or code.
         text: its content, without the comment marks of markdown.
         line: line of its `# %%`, from 1.
-        options: the options after `# %%`: exercise, hint, right, wrong, proof, tags or name.
+        options: the options after `# %%`: exercise, uses, hint, right, wrong, proof, tags or name.
     """
 
     kind: str

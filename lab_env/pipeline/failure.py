@@ -15,5 +15,5 @@ def why_failed(error: Exception) -> str:
     if "Python Proxy" not in first:
         return first
     own = [line for line in lines if re.match(r"\w+(Error|Exception): ", line)]
-    java = [line.partition(": ")[2] for line in lines if line.startswith("Caused by: ")]
+    java = [line.partition(": ")[2] for line in lines if line.startswith(("Caused by: ", ": "))]
     return (java or own or [first])[-1]

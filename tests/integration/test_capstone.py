@@ -27,10 +27,7 @@ SEEN = Path({seen!r})
 BAD = {
     "the day of arrival as partition": (
         ("deliver",),
-        {
-            '"revision", "celsius")': '"revision", "celsius", "received_at")',
-            'F.substring("ts", 1, 10)': 'F.substring("received_at", 1, 10)',
-        },
+        {'F.date_format("ts"': 'F.date_format("received_at"'},
         "keys of `readings` have more than one row",
     ),
     "the last write wins": (
@@ -41,9 +38,8 @@ BAD = {
     "insert": (
         ("deliver",),
         {
-            'format("hudi").options(**options)': (
-                'format("hudi").options(**options)'
-                '.option("hoodie.datasource.write.operation", "insert")'
+            'format("hudi").options': (
+                'format("hudi").option("hoodie.datasource.write.operation", "insert").options'
             ),
             '"hoodie.index.type": "BUCKET",\n': "",
         },
@@ -51,7 +47,7 @@ BAD = {
     ),
     "forgotten once": (
         ("deliver", "late"),
-        {"gone = table.where": "gone = rows.where"},
+        {'gone = tables.load(f"{base}/forgotten")': "gone = valid.where(\"op = 'forget'\")"},
         "who must be forgotten for good",
     ),
     "a new checkpoint at the end of the topic": (

@@ -3,11 +3,12 @@
 import linecache
 import pickle
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
 from lab_env.lessons.capstone import certificate
-from lab_env.lessons.capstone.exam import PHASES, Phase, Record, fresh_seed, variant_named
+from lab_env.lessons.capstone.exam import PHASES, Exam, Phase, Record, fresh_seed, variant_named
 from lab_env.lessons.capstone.job import pack
 from lab_env.lessons.capstone.process import (
     PendingWrite,
@@ -149,6 +150,25 @@ def test_the_tables_are_found_wherever_they_lie_without_their_metadata_tables(ob
     }
     assert tables_below(ENDPOINTS, BASE) == [f"{BASE}/deep/dead", f"{BASE}/readings"]
     assert largest_table(ENDPOINTS, BASE) == f"{BASE}/readings"
+
+
+@pytest.mark.parametrize(
+    ("key", "beside"),
+    [
+        ("readings/day=1/a.parquet", False),
+        ("stream/commits/0", False),
+        ("readings/.hoodie/metadata/files/b.hfile", False),
+        ("dead/part-0.json.gz", True),
+        ("readings-2/a.parquet", True),
+    ],
+)
+def test_files_beside_the_tables_and_the_checkpoints_are_found(objects, key, beside):
+    root = "lesson-22/scratch/iot-1"
+    for known in ("readings/.hoodie/hoodie.properties", "stream/metadata", key):
+        objects[f"{root}/{known}"] = 1
+    exam = object.__new__(Exam)
+    exam.lab, exam.base = SimpleNamespace(endpoints=ENDPOINTS), BASE
+    assert exam.has_other_files() is beside
 
 
 def functions(code: str) -> dict:

@@ -155,6 +155,12 @@ def test_a_writer_that_ended_first_shows_its_last_words(tmp_path):
             " Message: Traceback\n  File x\nRuntimeError: power failure\n",
             "RuntimeError: power failure",
         ),
+        (
+            "Query terminated with exception: An exception was raised by the Python Proxy. Return"
+            " Message: Traceback\npy4j.protocol.Py4JJavaError: An error occurred\n"
+            ": java.io.IOException: No such file: a\n\tat b.c(D.java:1)\n",
+            "java.io.IOException: No such file: a",
+        ),
     ],
 )
 def test_the_line_that_says_why_a_query_failed(message, why):

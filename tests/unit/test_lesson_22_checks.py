@@ -1,83 +1,25 @@
-"""Lesson 22's checks judge facts, and give reasons with the learner's own numbers."""
+"""Lesson 22: the hidden messages, the requirements, and references that do not mix with answers."""
+
+from random import Random
 
 import pytest
 
+from lab_env.course import registry
 from lab_env.course.answers import Unreadable
-from lab_env.course.checking import NotYet, Passed
-from lab_env.lessons.l22.checks import (
-    CalledTwice,
-    MayBeCalledAgain,
-    Rehearsed,
-    Split,
-    TwoDeliveries,
-    ValidOrDead,
-    _named,
-)
-from lab_env.lessons.l22.figures import requirements, samples
-
-TEXTS = {(0, 0): "good a", (1, 0): "good b", (2, 0): "bad", (0, 1): "clock 2031", (1, 1): "good a"}
-REASONS = {(2, 0): "not_json", (0, 1): "clock"}
-IDS = {(0, 0): "a", (1, 0): "b", (2, 0): "x", (0, 1): "y", (1, 1): "a"}
+from lab_env.course.exercises import REFERENCE, Exercises
+from lab_env.lessons.capstone.exam import variant_named
+from lab_env.lessons.l22 import figures
+from lab_env.lessons.l22.checks import _named, hidden_messages
 
 
-def split(valid, dead):
-    return ValidOrDead.judge(Split(TEXTS, REASONS, IDS, valid, dead))
-
-
-def test_every_message_in_its_place_passes_with_or_without_resends():
-    assert isinstance(split(["a", "b", "a"], [(2, 0), (0, 1)]), Passed)
-    assert (
-        "2 events are valid, 2 messages are dead letters"
-        in split(["a", "b"], [(0, 1), (2, 0)]).note
-    )
-
-
-@pytest.mark.parametrize(
-    ("valid", "dead", "said"),
-    [
-        (["a", "b"], [(2, 0)], "1 of 2 malformed messages are in neither table"),
-        (["a", "b", "y"], [(2, 0)], "1 malformed messages count as valid, for example this one (c"),
-        (["a", "b", "None"], [(0, 1)], "1 malformed messages count as valid"),
-        (["a"], [(2, 0), (0, 1), (1, 0)], "1 valid messages are among the dead letters"),
-        (["a"], [(2, 0), (0, 1)], "1 valid messages are in neither table"),
-        (["a", "b"], [(2, 0), (0, 1), (1, 0)], "1 messages are in both"),
-        (["a", "b"], [(2, 0), (0, 1), (0, 1)], "there twice"),
-    ],
-)
-def test_a_message_in_the_wrong_place_is_named(valid, dead, said):
-    verdict = split(valid, dead)
-    assert isinstance(verdict, NotYet) and said in verdict.reason
-
-
-def called(first, second, failure=""):
-    return MayBeCalledAgain.judge(CalledTwice(1_265, first, second, failure, "s3a://b/x"))
-
-
-def test_a_job_that_leaves_the_same_rows_twice_passes():
-    rows = {"readings": 1_200, "dead": 27}
-    verdict = called(rows, rows)
-    assert isinstance(verdict, Passed) and "`dead` 27, `readings` 1,200" in verdict.note
-
-
-@pytest.mark.parametrize(
-    ("facts", "said"),
-    [
-        (({}, {}), "1,265 messages are in the topic, and after `build` no Hudi table"),
-        (({"r": 0}, {"r": 0}), "Where does a stream begin to read?"),
-        (({}, {}, "KeyError: 'x'."), "`build` failed: KeyError: 'x'."),
-        (({"r": 10}, {"r": 20}), "changed `r` from 10 rows to 20"),
-        (({"q": 1, "r": 10}, {"q": 1}), "changed `r` from 10 rows to 0"),
-    ],
-)
-def test_a_job_that_reads_nothing_fails_or_doubles_is_told_so(facts, said):
-    verdict = called(*facts)
-    assert isinstance(verdict, NotYet) and said in verdict.reason
-
-
-def test_a_rehearsal_hands_on_what_the_examiner_said():
-    verdict = TwoDeliveries.judge(Rehearsed("7 rows are missing", "late"))
-    assert isinstance(verdict, NotYet) and verdict.reason == "Phase 'late': 7 rows are missing"
-    assert isinstance(TwoDeliveries.judge(Rehearsed("", "", 1_500, "D-05, D-11")), Passed)
+@pytest.mark.parametrize("variant", ["iot", "fraud", "clickstream"])
+def test_hidden_messages_break_every_rule(variant):
+    found = hidden_messages(variant_named(variant), Random(22))
+    reasons = {message.reason for message in found}
+    assert {"", "not_json", "unknown_op", "no event_id", "no received_at"} < reasons
+    assert sum(not message.reason for message in found) > 300
+    lost = [message for message in found if not message.event_id]
+    assert all(message.reason == "no event_id" for message in lost)
 
 
 @pytest.mark.parametrize("answer", ["iot", ("iot",), ("iot", "text")])
@@ -86,15 +28,53 @@ def test_an_answer_of_another_form_is_unreadable(answer):
         _named(answer, 2)
 
 
+def test_the_reference_of_one_exercise_does_not_use_an_answer_of_ones_own_to_another():
+    mine, names = object(), {"SMALL_TABLE": {}}
+    names["split"] = names["build"] = mine
+    exercises = Exercises(lab=None)
+    exercises.solved = {"22.1", "22.2"}
+    card = repr(exercises.use_reference("22.3", names))
+    assert "It builds on the reference answer of 22.2" in card and "of 22.1" in card
+    for name, exercise in (("split", "22.1"), ("build", "22.2"), ("answers", "22.3")):
+        assert names[name].__code__.co_filename == f"{REFERENCE} {exercise}>"
+    exercises.solved.add("22.3")
+    names["build"] = mine
+    assert "your own answer" in repr(exercises.use_reference("22.3", names))
+    assert names["build"] is mine
+
+
+def test_an_exam_with_the_reference_answers_is_of_their_variant(monkeypatch):
+    names: dict = {"SMALL_TABLE": {}}
+    Exercises(lab=None).use_reference("22.3", names)
+    asked = []
+
+    def examiner(lab, variant, *_, **__):
+        asked.append(variant)
+        raise InterruptedError
+
+    monkeypatch.setattr(figures, "examiner", examiner)
+    for answers in (names["answers"], lambda spark, base: {}):
+        with pytest.raises(InterruptedError):
+            figures.sit_exam(None, "fraud", names["build"], answers)
+    assert asked == ["iot", "fraud"]
+
+
+def test_every_uses_names_an_exercise_before_it():
+    for entry in registry.lessons().values():
+        ids = [exercise.id for exercise in entry.exercises]
+        for place, exercise in enumerate(entry.exercises):
+            assert not exercise.uses or exercise.uses in ids[:place]
+
+
 def test_the_requirements_name_every_field_and_every_answer_in_both_forms():
-    page = requirements("fraud")
+    page = figures.requirements("fraud")
     for text in (page._repr_html_(), repr(page)):
         for word in ("payment_id", "exposure", "known", "dead_letters", "chargeback", "fee"):
             assert word in text
 
 
 def test_samples_show_both_versions_and_malformed_messages():
-    found = samples("iot")
+    found = figures.samples("iot")
     assert [kind for kind, _ in found][:2] == ["version 1", "version 2"]
     assert "unit" in found[1][1] and "unit" not in found[0][1]
     assert all(kind.startswith("malformed:") for kind, _ in found[2:])

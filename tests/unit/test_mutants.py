@@ -17,11 +17,7 @@ from lab_env.course.exercises import Exercises
 from lab_env.platform.errors import LabError
 
 EXERCISES = {x.id: x for entry in registry.lessons().values() for x in entry.exercises}
-# Lessons whose checks still have the older form, and one whose mutants with Spark wait for a run.
-OLDER = {
-    n for n in registry.lessons() if "check_of" in (COURSE.lesson(n) / "checks.py").read_text()
-}
-NOT_RECORDED = {"21"}
+NOT_RECORDED = {"21"}  # its mutants with Spark wait for a run
 
 EXAMPLES = {
     "call_left_out": ("rows.where(x).sort()", "rows.where(x)"),
@@ -106,7 +102,7 @@ class EndedSpark:
         raise ConnectionRefusedError
 
 
-@pytest.mark.parametrize("exercise_id", [x for x in EXERCISES if x[:2] not in OLDER])
+@pytest.mark.parametrize("exercise_id", EXERCISES)
 def test_no_mutant_passes_a_check_that_needs_no_lab(exercise_id):
     exercise = EXERCISES[exercise_id]
     exercises, names = Exercises(lab=None), imports_of(exercise_id[:2])
@@ -117,7 +113,7 @@ def test_no_mutant_passes_a_check_that_needs_no_lab(exercise_id):
         assert kind != "passed" or mutant.change in exercise.equivalent, mutant.change
 
 
-@pytest.mark.parametrize("lesson", sorted({x[:2] for x in EXERCISES} - OLDER - NOT_RECORDED))
+@pytest.mark.parametrize("lesson", sorted(registry.lessons().keys() - NOT_RECORDED))
 def test_the_record_is_of_todays_answers_and_checks_and_no_undeclared_mutant_passed(lesson):
     trials = recorded(lesson)
     for exercise in registry.lessons()[lesson].exercises:
@@ -129,10 +125,9 @@ def test_the_record_is_of_todays_answers_and_checks_and_no_undeclared_mutant_pas
 
 
 def test_few_mutants_are_declared_to_be_the_same():
-    chosen = [x for x in EXERCISES.values() if x.id[:2] not in OLDER]
-    tried = sum(len(mutants(exercise.solution)) for exercise in chosen)
-    declared = sum(len(exercise.equivalent) for exercise in chosen)
-    assert declared <= 0.06 * tried  # 0.05 once all lessons are counted
+    tried = sum(len(mutants(exercise.solution)) for exercise in EXERCISES.values())
+    declared = sum(len(exercise.equivalent) for exercise in EXERCISES.values())
+    assert declared <= 0.05 * tried
 
 
 def test_a_record_outlives_better_words_and_modules_that_move(tmp_path, monkeypatch):

@@ -82,8 +82,6 @@ from lab_env.course.authoring.other_answers import try_answers
 try_answers("{id}", globals())
 """
 
-# Lessons of the older form of checks, whose cells run on the reference only.
-ON_THE_REFERENCE = ("22",)
 GO_ON = """
 from lab_env.course.authoring.other_answers import go_on_with_right_answers
 
@@ -125,9 +123,8 @@ def pytest_runtest_call(item: pytest.Item):
             "JUPYTER_PREFER_ENV_PATH": "1",
         }
         runs: list[ExecutedNotebook] = []
-        on = not worked and not item.path.stem.startswith(ON_THE_REFERENCE)
         environment = patch.dict(os.environ, observed)
-        with environment, _noted(runs, worked, on), _processes() as used:
+        with environment, _noted(runs, worked), _processes() as used:
             result = yield
         lines = outcomes.read_text("utf-8").splitlines() if outcomes.exists() else []
     item.user_properties.append(("processor_seconds", used.seconds()))
@@ -366,10 +363,10 @@ def _budget_is_strict() -> bool:
 
 
 @contextmanager
-def _noted(runs: list["ExecutedNotebook"], worked: bool, go_on: bool) -> Generator[None]:
+def _noted(runs: list["ExecutedNotebook"], worked: bool) -> Generator[None]:
     """Collect the notebooks that nbmake executes; try other answers right after an exercise's cell.
 
-    With `go_on`, each exercise's first other right answer is run before the cells below it.
+    In a learner's notebook, each exercise's first other right answer is run before the cells below.
 
     This patches nbmake's client, because nbmake does not return the executed notebook: it can only
     overwrite the source with it.
@@ -377,7 +374,7 @@ def _noted(runs: list["ExecutedNotebook"], worked: bool, go_on: bool) -> Generat
 
     class Noted(NotebookClient):
         async def async_execute_cell(self, cell: NotebookNode, cell_index: int, *args, **options):
-            if go_on and cell_index == 0:
+            if not worked and cell_index == 0:
                 await self._run(GO_ON, 60)
             executed = await super().async_execute_cell(cell, cell_index, *args, **options)
             if worked and (check := CHECK.search(cell.source)):

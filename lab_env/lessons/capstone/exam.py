@@ -300,6 +300,36 @@ class Exam:
         rows = self._ready().call("count", tables=tables)["rows"]
         return {path.removeprefix(self.base).strip("/"): count for path, count in rows.items()}
 
+    def mentioned(self) -> set[str]:
+        """Find the event ids and the whole numbers in all rows and columns of the Hudi tables."""
+        tables = tables_below(self.lab.endpoints, self.base)
+        pattern = rf"{self.variant.name[0]}\d+-\d{{5}}|\d+"
+        return set(self._ready().call("mentioned", tables=tables, pattern=pattern)["found"])
+
+    def has_other_files(self) -> bool:
+        """True if its folder has files that belong to neither a Hudi table nor a checkpoint."""
+        root = store.key_of(self.base) + "/"
+        keys = [found.key for found in store.list_objects(self.lab.endpoints, root)]
+        known = {store.key_of(table) for table in tables_below(self.lab.endpoints, self.base)}
+        known |= {key.removesuffix("/metadata") for key in keys if key.endswith("/metadata")}
+        folders = tuple(f"{folder}/" for folder in known)
+        return any(not key.startswith(folders) for key in keys if not key.endswith("/"))
+
+    def undo_last_batch(self) -> bool:
+        """Make each stream repeat its last batch, as if it had died right after its writes.
+
+        Returns:
+            False if there is no checkpoint below the folder.
+        """
+        last: dict[str, str] = {}
+        for found in store.list_objects(self.lab.endpoints, store.key_of(self.base) + "/"):
+            checkpoint, commits, batch = found.key.rpartition("/commits/")
+            if commits and batch.isdecimal():
+                last[checkpoint] = max(last.get(checkpoint, ""), batch, key=lambda b: int(b or -1))
+        for checkpoint, batch in last.items():
+            store.delete(self.lab.endpoints, f"{checkpoint}/commits/{batch}")
+        return bool(last)
+
     def call_split(self, messages: Mapping[tuple[int, int], bytes]) -> list[pd.DataFrame]:
         """Call the job's `split` on messages with partition and offset; return its tables.
 

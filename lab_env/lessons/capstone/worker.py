@@ -125,6 +125,20 @@ class JobWorker:
             found[table] = rows.where(holds).count() if texts else 0
         return {"found": found}
 
+    def mentioned(self, tables: list[str], pattern: str) -> dict:
+        """List the texts in any column of the Hudi tables that match a regular expression."""
+        found: set[str] = set()
+        for table in tables:
+            rows = self.spark.read.format("hudi").load(table)
+            columns = [
+                F.col(f"`{name}`").cast("string") if kind == "binary" else F.col(f"`{name}`")
+                for name, kind in rows.dtypes
+                if not name.startswith("_hoodie_")
+            ]
+            texts = F.regexp_extract_all(F.to_json(F.struct(*columns)), F.lit(pattern), F.lit(0))
+            found |= {row[0] for row in rows.select(F.explode(texts)).distinct().collect()}
+        return {"found": sorted(found)}
+
     def count_as_of(self, table: str, instant: str) -> dict:
         """Count the rows of a Hudi table as of an instant."""
         reader = self.spark.read.format("hudi").option("as.of.instant", instant)

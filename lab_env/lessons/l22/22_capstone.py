@@ -40,7 +40,7 @@
 # ## Start
 #
 # Three teams each want a system: `"iot"`, `"fraud"` and `"clickstream"`. Choose one. The reference answers and
-# hints are for `"iot"`.
+# hints are for `"iot"`. The reference answer of 22.2 brings that of 22.1 with it, and 22.3 brings both.
 
 # %%
 from pyspark.sql import functions as F
@@ -63,7 +63,8 @@ for kind, text in samples(VARIANT):
     print(f"{kind:22} {text[:200]!r}")
 
 # %% [markdown]
-# And here is a topic to practise on. It holds the first delivery; version 2 of the app comes only in the exam.
+# And here is a topic to practise on. It holds the first delivery; version 2 of the app comes only in the checks
+# and in the exam.
 
 # %%
 source = practice_topic(lab, VARIANT)
@@ -95,21 +96,15 @@ def split(messages):
         "event_id STRING, op STRING, device_id STRING, ts STRING, revision INT, value STRING, "
         "unit STRING, received_at STRING"
     )
-    valid = """
-        event_id <> '' AND device_id <> '' AND received_at <> '' AND (op = 'forget' OR
-            op IN ('reading', 'correction') AND revision IS NOT NULL AND celsius IS NOT NULL
-            AND to_timestamp(ts) <= to_timestamp(received_at) + INTERVAL 1 DAY)
+    rule = """
+        e.event_id <> '' AND e.device_id <> '' AND e.received_at <> '' AND (e.op = 'forget' OR
+            e.op IN ('reading', 'correction') AND e.revision IS NOT NULL
+            AND double(e.value) IS NOT NULL
+            AND e.ts <= to_timestamp(e.received_at) + INTERVAL 1 DAY)
     """
-    celsius = "CASE unit WHEN 'F' THEN (value - 32) * 5 / 9 ELSE CAST(value AS DOUBLE) END"
-    text = F.col("value").cast("string")
-    parsed = messages.select(
-        "partition", "offset", text.alias("text"), F.from_json(text, fields).alias("event")
-    ).select("partition", "offset", "text", "event.*")
-    parsed = parsed.withColumn("celsius", F.expr(celsius))
-    parsed = parsed.withColumn("is_valid", F.coalesce(F.expr(valid), F.lit(False)))
-    columns = ("event_id", "op", "device_id", "ts", "revision", "celsius")
-    dead = parsed.where("NOT is_valid").select("partition", "offset", "text")
-    return parsed.where("is_valid").select(*columns), dead
+    parsed = messages.withColumn("e", F.from_json(F.col("value").cast("string"), fields))
+    is_valid = F.coalesce(F.expr(rule), F.lit(False))
+    return parsed.where(is_valid).select("e.*"), parsed.where(~is_valid)
     # END SOLUTION
 
 
@@ -130,47 +125,68 @@ def split(messages):
     messages.createOrReplaceTempView("messages")
     fields = (
         "event_id STRING, op STRING, device_id STRING, ts STRING, revision INT, value STRING, "
-        "received_at STRING"
+        "unit STRING, received_at STRING"
     )
     parsed = messages.sparkSession.sql(f"""
         SELECT partition, offset, e.*, nvl(trim(e.event_id) <> '' AND trim(e.device_id) <> ''
-            AND e.received_at IS NOT NULL AND CASE e.op WHEN 'forget' THEN true
-                WHEN 'reading' THEN e.revision >= 0 AND double(e.value) IS NOT NULL
-                    AND date(e.ts) <= date(e.received_at) + 1
-                WHEN 'correction' THEN e.revision >= 0 AND double(e.value) IS NOT NULL
-                    AND date(e.ts) <= date(e.received_at) + 1 END, false) AS good
+            AND date(e.received_at) IS NOT NULL AND CASE WHEN e.op = 'forget' THEN true
+                WHEN e.op IN ('reading', 'correction') THEN e.revision >= 0
+                    AND double(e.value) IS NOT NULL
+                    AND timestamp(e.ts) - timestamp(e.received_at) <= INTERVAL '24' HOUR
+                END, false) AS good
         FROM (SELECT *, from_json(string(value), '{fields}') AS e FROM messages)
     """)
-    return [parsed.where("good"), parsed.where("NOT good")]
+    return [parsed.where("good").drop("good", "partition", "offset"), parsed.where("NOT good")]
 
 
 # %% wrong="22.1"
 # expect: are in neither table
 def split(messages):
     fields = (
-        "event_id STRING, op STRING, device_id STRING, ts STRING, value STRING, received_at STRING"
+        "event_id STRING, op STRING, device_id STRING, ts STRING, revision INT, value STRING, "
+        "received_at STRING"
     )
     event = F.from_json(F.col("value").cast("string"), fields).alias("event")
     parsed = messages.select("partition", "offset", event).select("partition", "offset", "event.*")
     valid = F.expr("""
         event_id <> '' AND device_id <> '' AND received_at <> '' AND (op = 'forget' OR
-            op IN ('reading', 'correction') AND CAST(value AS DOUBLE) > -273
+            op IN ('reading', 'correction') AND revision >= 0 AND CAST(value AS DOUBLE) > -273
             AND to_timestamp(ts) <= to_timestamp(received_at) + INTERVAL 1 DAY)
     """)
     return parsed.where(valid), parsed.where(~valid)
 
 
 # %% wrong="22.1"
-# expect: (clock)
+# expect: malformed messages count as valid, for example
 def split(messages):
     fields = (
-        "event_id STRING, op STRING, device_id STRING, ts STRING, value STRING, received_at STRING"
+        "event_id STRING, op STRING, device_id STRING, ts STRING, revision INT, value STRING, "
+        "received_at STRING"
     )
     event = F.from_json(F.col("value").cast("string"), fields).alias("event")
     parsed = messages.select("partition", "offset", event).select("partition", "offset", "event.*")
     valid = F.expr("""
         event_id <> '' AND device_id <> '' AND received_at <> '' AND (op = 'forget' OR
-            op IN ('reading', 'correction') AND CAST(value AS DOUBLE) IS NOT NULL)
+            op IN ('reading', 'correction') AND revision IS NOT NULL
+            AND CAST(value AS DOUBLE) IS NOT NULL)
+    """)
+    valid = F.coalesce(valid, F.lit(False))
+    return parsed.where(valid), parsed.where(~valid)
+
+
+# %% wrong="22.1"
+# expect: (no revision)
+def split(messages):
+    fields = (
+        "event_id STRING, op STRING, device_id STRING, ts STRING, revision INT, value STRING, "
+        "received_at STRING"
+    )
+    event = F.from_json(F.col("value").cast("string"), fields).alias("event")
+    parsed = messages.select("partition", "offset", event).select("partition", "offset", "event.*")
+    valid = F.expr("""
+        event_id <> '' AND device_id <> '' AND received_at <> '' AND (op = 'forget' OR
+            op IN ('reading', 'correction') AND CAST(value AS DOUBLE) IS NOT NULL
+            AND to_timestamp(ts) <= to_timestamp(received_at) + INTERVAL 1 DAY)
     """)
     valid = F.coalesce(valid, F.lit(False))
     return parsed.where(valid), parsed.where(~valid)
@@ -180,13 +196,15 @@ def split(messages):
 # expect: valid messages are among the dead letters
 def split(messages):
     fields = (
-        "event_id STRING, op STRING, device_id STRING, ts STRING, value DOUBLE, received_at STRING"
+        "event_id STRING, op STRING, device_id STRING, ts STRING, revision INT, value DOUBLE, "
+        "received_at STRING"
     )
     event = F.from_json(F.col("value").cast("string"), fields).alias("event")
     parsed = messages.select("partition", "offset", event).select("partition", "offset", "event.*")
     valid = F.expr("""
         event_id <> '' AND device_id <> '' AND received_at <> '' AND (op = 'forget' OR
-            op IN ('reading', 'correction') AND value IS NOT NULL
+            op IN ('reading', 'correction') AND revision IS NOT NULL
+            AND value IS NOT NULL
             AND to_timestamp(ts) <= to_timestamp(received_at) + INTERVAL 1 DAY)
     """)
     valid = F.coalesce(valid, F.lit(False))
@@ -237,11 +255,13 @@ SMALL_TABLE = {
 # ### Exercise 22.2 · A job that may be called again
 #
 # Write `build`, with as many functions and dictionaries around it as you like. To try it in this notebook,
-# call `build(lab.spark, source, lab.scratch("try"))`. The check calls it twice on the same messages, in its
-# own process. The second call finds nothing new in the topic and must not change anything.
+# call `build(lab.spark, source, lab.scratch("try"))`. The check calls it three times, in its own process. Before
+# the second call nothing arrives, and the last batch of each of your streams counts as unfinished, as after a
+# crash: no table may change. Before the third call late events and those of version 2 arrive. Your tables must
+# then hold the newest event of each key, and no event of an owner who is forgotten.
 
 
-# %% exercise="22.2"
+# %% exercise="22.2" uses="22.1"
 # BEGIN SOLUTION
 # PROMPT: build = ...
 READINGS = SMALL_TABLE | {
@@ -253,11 +273,15 @@ READINGS = SMALL_TABLE | {
     "hoodie.index.type": "BUCKET",
     "hoodie.bucket.index.num.buckets": "1",
 }
+FORGOTTEN = SMALL_TABLE | {
+    "hoodie.table.name": "forgotten",
+    "hoodie.datasource.write.recordkey.field": "device_id",
+}
 DEAD_LETTERS = SMALL_TABLE | {
     "hoodie.table.name": "dead_letters",
     "hoodie.datasource.write.recordkey.field": "partition,offset",
-    "hoodie.datasource.write.partitionpath.field": "",
 }
+DELETE = {"hoodie.datasource.write.operation": "delete"}
 
 
 def write(rows, path, options):
@@ -265,29 +289,25 @@ def write(rows, path, options):
 
 
 def write_batch(messages, base):
-    messages.persist()
     valid, dead = split(messages)
     write(dead, f"{base}/dead_letters", DEAD_LETTERS)
-    day = F.when(F.col("op") == "forget", "forgotten").otherwise(F.substring("ts", 1, 10))
-    rows = valid.withColumn("day", day).fillna({"ts": "", "revision": 0})
-    rows = rows.withColumn("_hoodie_is_deleted", F.lit(False))
-    write(rows, f"{base}/readings", READINGS)
-    # The list of the forgotten stays, in a partition of its own; their other rows are deleted.
-    table = messages.sparkSession.read.format("hudi").load(f"{base}/readings")
-    gone = table.where("op = 'forget'").select("device_id")
-    doomed = table.where("op <> 'forget'").join(gone, "device_id", "left_semi")
-    if not doomed.isEmpty():
-        doomed = doomed.select(*rows.columns).withColumn("_hoodie_is_deleted", F.lit(True))
-        write(doomed, f"{base}/readings", READINGS)
-    messages.unpersist()
+    write(valid.where("op = 'forget'"), f"{base}/forgotten", FORGOTTEN)
+    readings = valid.where("op <> 'forget'")
+    readings = readings.withColumn("day", F.date_format("ts", "yyyy-MM-dd"))
+    write(readings, f"{base}/readings", READINGS)
+    # The list of the forgotten stays; all readings of these devices go, late ones too.
+    tables = messages.sparkSession.read.format("hudi")
+    gone = tables.load(f"{base}/forgotten")
+    doomed = tables.load(f"{base}/readings").join(gone, "device_id", "left_semi")
+    write(doomed, f"{base}/readings", READINGS | DELETE)
 
 
 def build(spark, source, base):
     messages = spark.readStream.format("kafka").options(**source)
     messages = messages.option("startingOffsets", "earliest").load()
     stream = messages.writeStream.foreachBatch(lambda rows, batch: write_batch(rows, base))
-    stream = stream.option("checkpointLocation", f"{base}/_checkpoint")
-    stream.trigger(availableNow=True).start().awaitTermination()
+    stream = stream.trigger(availableNow=True).start(checkpointLocation=f"{base}/_checkpoint")
+    stream.awaitTermination()
 
 
 # END SOLUTION
@@ -308,9 +328,38 @@ lab.check("22.2", (VARIANT, build))
 
 
 # %% right="22.2"
-# As a batch.
+# As a batch that makes the tables anew from the whole topic, while that is small.
 def build(spark, source, base):
-    write_batch(spark.read.format("kafka").options(**source).load(), base)
+    valid, dead = split(spark.read.format("kafka").options(**source).load())
+    gone = valid.where("op = 'forget'").select("device_id")
+    readings = valid.where("op <> 'forget'").join(gone, "device_id", "left_anti")
+    columns = F.struct("value", "unit", "event_id")
+    newest = readings.groupBy("device_id", "ts").agg(F.max_by(columns, "revision").alias("e"))
+    tables = {
+        "readings": (newest.select("device_id", "ts", "e.*"), "device_id,ts"),
+        "dead_letters": (dead.select("partition", "offset"), "partition,offset"),
+    }
+    for name, (rows, key) in tables.items():
+        options = SMALL_TABLE | {
+            "hoodie.table.name": name,
+            "hoodie.datasource.write.recordkey.field": key,
+            "hoodie.datasource.write.operation": "insert_overwrite_table",
+        }
+        rows.write.format("hudi").options(**options).mode("append").save(f"{base}/{name}")
+
+
+# %% equivalent="22.2"
+# SMALL_TABLE | {'hoodie.table.name': 'rea … um.buckets': '1'} → {'hoodie.table.name': 'readings', 'hoodi … um.buckets': '1'}: these options save time only
+# SMALL_TABLE | {'hoodie.table.name': 'for … ld': 'device_id'} → {'hoodie.table.name': 'forgotten', 'hood … ld': 'device_id'}: these options save time only
+# SMALL_TABLE | {'hoodie.table.name': 'dea … artition,offset'} → {'hoodie.table.name': 'dead_letters', 'h … artition,offset'}: these options save time only
+# without 'hoodie.datasource.write.table.type': 'MERGE_ON_READ': Copy-on-Write has the same rows
+# 'MERGE_ON_READ' → 'COPY_ON_WRITE': it has the same rows
+# without 'hoodie.datasource.write.partitionpath.field': 'day': the key is the same without a partition
+# without 'hoodie.index.type': 'BUCKET': every index finds the key
+# '1' → '2': the key decides in which bucket a row is
+# without .where("op <> 'forget'"): a forget event's device is forgotten, so its row is deleted again
+# READINGS | DELETE → DELETE: Hudi reads the name and the key of an existing table from its properties
+# without checkpointLocation=f'{base}/_checkpoint' in stream.trigger(availableNow=True).start: each call reads the whole topic again, and the keys make that harmless
 
 
 # %% wrong="22.2"
@@ -320,6 +369,42 @@ def build(spark, source, base):
     stream = messages.writeStream.foreachBatch(lambda rows, batch: write_batch(rows, base))
     stream = stream.option("checkpointLocation", f"{base}/_checkpoint")
     stream.trigger(availableNow=True).start().awaitTermination()
+
+
+# %% wrong="22.2"
+# expect: changed `dead_letters` from
+def build(spark, source, base):
+    def save(messages, _):
+        rows = split(messages)[1].select("partition", "offset")
+        options = SMALL_TABLE | {"hoodie.table.name": "dead_letters"}
+        rows.write.format("hudi").options(**options).mode("append").save(f"{base}/dead_letters")
+
+    stream = spark.readStream.format("kafka").options(**source, startingOffsets="earliest").load()
+    stream = stream.writeStream.foreachBatch(save)
+    stream = stream.option("checkpointLocation", f"{base}/_checkpoint")
+    stream.trigger(availableNow=True).start().awaitTermination()
+
+
+# %% wrong="22.2"
+# expect: who must be forgotten for good
+def build(spark, source, base):
+    valid, _ = split(spark.read.format("kafka").options(**source).load())
+    rows = valid.where("op <> 'forget'").withColumn("day", F.substring("ts", 1, 10))
+    write(rows, f"{base}/readings", READINGS)
+
+
+# %% wrong="22.2"
+# expect: newest events are in none of your tables
+def build(spark, source, base):
+    valid, _ = split(spark.read.format("kafka").options(**source).load())
+    gone = valid.where("op = 'forget'")
+    rows = valid.where("op = 'reading'").join(gone, "device_id", "left_anti")
+    options = SMALL_TABLE | {
+        "hoodie.table.name": "readings",
+        "hoodie.datasource.write.recordkey.field": "device_id,ts",
+        "hoodie.datasource.write.operation": "insert_overwrite_table",
+    }
+    write(rows, f"{base}/readings", options)
 
 
 # %% [markdown] tags=["instructor"]
@@ -335,19 +420,20 @@ def build(spark, source, base):
 # ### Exercise 22.3 · Answers
 #
 # Write `answers`. Names and columns are on the card; additional columns do no harm. A time may be a string or
-# a timestamp. The check is a rehearsal of the exam: the first delivery, the late one, the questions. It
+# a timestamp. The check is a rehearsal of the exam: the first delivery, the late one, version 2, the questions. It
 # compares each answer with an [**oracle**](../docs/glossary.md#oracle): plain Python that knows the events and
 # uses no Spark. If `build` has not changed, it uses the tables of the last check again.
 
 
-# %% exercise="22.3"
+# %% exercise="22.3" uses="22.2"
 def answers(spark, base):
     """The answers by name, as DataFrames."""
     # BEGIN SOLUTION
-    table = spark.read.format("hudi").load(f"{base}/readings")
-    readings = table.where("op <> 'forget'").select("device_id", "ts", "celsius", "event_id")
-    newest = F.max_by(F.struct("ts", "celsius"), "ts").alias("newest")
-    window = F.window(F.to_timestamp("ts"), "5 minutes")
+    celsius = "CASE unit WHEN 'F' THEN (value - 32) * 5 / 9 ELSE double(value) END"
+    readings = spark.read.format("hudi").load(f"{base}/readings")
+    readings = readings.withColumn("celsius", F.expr(celsius))
+    newest = F.max(F.struct("ts", "celsius")).alias("newest")
+    window = F.window("ts", "5 minutes")
     means = readings.groupBy("device_id", window.start.alias("window_start"))
     return {
         "readings": readings,
@@ -371,8 +457,8 @@ lab.check("22.3", (VARIANT, build, answers))
 # %% right="22.3"
 # In SQL, with the readings as a common table.
 ANSWERS = """
-    WITH readings AS (SELECT device_id, to_timestamp(ts) AS ts, celsius, event_id
-        FROM hudi_table WHERE op <> 'forget')
+    WITH readings AS (SELECT device_id, to_timestamp(ts) AS ts, event_id,
+        if(unit = 'F', (value - 32) / 1.8D, value + 0D) AS celsius FROM hudi_table)
 """
 
 
@@ -390,12 +476,25 @@ def answers(spark, base):
     }
 
 
+# %% equivalent="22.3"
+# SQL CAST(value AS DOUBLE) → value: the text of a number counts as this number
+
+
 # %% wrong="22.3"
 # expect: in neither the table nor the dead
 def answers(spark, base):
-    table = spark.read.format("hudi").load(f"{base}/readings").where("op <> 'forget'")
-    dead = spark.read.format("hudi").load(f"{base}/dead_letters").where("text <> ''")
-    return {"readings": table, "dead_letters": dead}
+    celsius = "if(unit = 'F', (value - 32) / 1.8D, value + 0D) AS celsius"
+    readings = spark.read.format("hudi").load(f"{base}/readings").selectExpr("*", celsius)
+    dead = spark.read.format("hudi").load(f"{base}/dead_letters").where("length(value) > 0")
+    return {"readings": readings, "dead_letters": dead}
+
+
+# %% wrong="22.3"
+# expect: celsius is
+def answers(spark, base):
+    readings = spark.read.format("hudi").load(f"{base}/readings")
+    dead = spark.read.format("hudi").load(f"{base}/dead_letters")
+    return {"readings": readings.withColumnRenamed("value", "celsius"), "dead_letters": dead}
 
 
 # %% [markdown] tags=["instructor"]
@@ -441,18 +540,18 @@ NOTE = """
 One Merge-on-Read table of readings. The key is device and time of measurement, ordered by revision.
 The partition is the day of measurement, which never changes. One bucket per day: no index lookup.
 
-Forgotten devices are a list in a partition of their own, so no late event brings their rows back.
+Forgotten devices are a list in a table of their own, so no late event brings their rows back.
 Old file versions keep such rows until the cleaner removes them; at work I would clean sooner. At a
 thousand times the load I would want more buckets; a simple bucket index fixes their number.
 """
 
 # %% [markdown]
-# The exam takes some minutes. If a phase is refused, it ends there and says why. Fix that, and run the cell
+# Without an answer of yours to 22.3, the exam takes the reference answers, and their variant. It takes some
+# minutes. If a phase is refused, it ends there and says why. Fix that, and run the cell
 # again for a new exam.
 
 # %%
-for exercise in ("22.1", "22.2", "22.3"):
-    lab.use_reference(exercise)
+lab.use_reference("22.3")
 
 exam = sit_exam(lab, VARIANT, build, answers, note=NOTE)
 exam

@@ -1,210 +1,247 @@
-"""Checks of lesson 22: which messages are valid, and a job that two deliveries do not break."""
+"""Checks of lesson 22: which messages are valid, and a job that restarts and late events test."""
 
+import json
 import random
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import timedelta
 
 from lab_env.course.answers import Unreadable, as_int, as_rows
-from lab_env.course.checking import NotYet, Passed, check_of
+from lab_env.course.checking import check, expect
 from lab_env.lessons.capstone.exam import PRACTICE_SEED, variant_named
 from lab_env.lessons.capstone.job import pack
 from lab_env.lessons.capstone.process import JobFailed
-from lab_env.lessons.capstone.story import FIRST, LATE, VERSION_2
+from lab_env.lessons.capstone.story import CRASHES, FIRST, LATE, VERSION_2, Sent, Variant
+from lab_env.lessons.capstone.story import parse as time_of
+from lab_env.lessons.capstone.story import text as spelt
 from lab_env.lessons.l22.figures import examiner
+from lab_env.lessons.rows import named
 
-REHEARSAL = ("deliver", "late", "questions")
-MESSAGES = 400  # of each delivery
-
-Place = tuple[int, int]
-
-
-@dataclass(frozen=True)
-class Split:
-    """What a function makes of messages whose verdict is known.
-
-    Args:
-        texts: of all messages, by place.
-        reasons: why a message is malformed, by place; the others are valid.
-        ids: the event id that each message was made with, by place.
-        valid: event ids of the rows that the function calls valid; a resend counts again.
-        dead: places of those that it calls malformed.
-    """
-
-    texts: Mapping[Place, str]
-    reasons: Mapping[Place, str]
-    ids: Mapping[Place, str]
-    valid: Sequence[str]
-    dead: Sequence[Place]
-
-
-@check_of("22.1")
-class ValidOrDead:
-    """Each message is in exactly one of the two tables, and in the right one."""
-
-    @staticmethod
-    def observe(lab, answer) -> Split:
-        """Let the function split messages of a random seed, of both versions."""
-        name, split = _named(answer, 2)
-        story = variant_named(name).story(random.randrange(1_000_000))
-        chosen = [m for d in (FIRST, LATE, VERSION_2) for m in story.deliveries[d][:MESSAGES]]
-        places = {(n % 3, n // 3): sent for n, sent in enumerate(chosen)}
-        with examiner(lab, name, pack(split=split)) as exam:
-            try:
-                valid, dead = exam.call_split({p: sent.send.value for p, sent in places.items()})
-            except JobFailed as why:
-                raise Unreadable(f"`split` failed: {why}") from None
-        return Split(
-            texts={
-                place: sent.send.value.decode(errors="replace") for place, sent in places.items()
-            },
-            reasons={
-                place: sent.send.kind.partition(":")[2]
-                for place, sent in places.items()
-                if sent.event is None
-            },
-            ids={place: sent.send.event_id for place, sent in places.items()},
-            valid=[str(row[0]) for row in as_rows(valid, ["event_id"])],
-            dead=[(as_int(p), as_int(o)) for p, o in as_rows(dead, ["partition", "offset"])],
-        )
-
-    @staticmethod
-    def judge(facts: Split) -> Passed | NotYet:
-        """Nothing in neither, nothing in both, nothing in the wrong one."""
-        valid, dead = set(facts.valid), set(facts.dead)
-        good = {place: facts.ids[place] for place in facts.ids if place not in facts.reasons}
-        missing = [place for place in facts.reasons if place not in dead]
-        taken = [place for place in facts.reasons if facts.ids[place] in valid]
-        if not taken and valid - set(facts.ids.values()):  # rows without an id of their own
-            taken = missing
-        if taken:
-            return NotYet(
-                f"{len(taken)} malformed messages count as valid, for example this one "
-                f"({facts.reasons[taken[0]]}): {facts.texts[taken[0]][:250]}"
-            )
-        if missing:
-            return NotYet(
-                f"{len(missing)} of {len(facts.reasons)} malformed messages are in neither table, "
-                f"for example this one ({facts.reasons[missing[0]]}): "
-                f"{facts.texts[missing[0]][:120]!r}"
-            )
-        if lost := [place for place, event in good.items() if event not in valid]:
-            where = "among the dead letters" if lost[0] in dead else "in neither table"
-            return NotYet(
-                f"{len(lost)} valid messages are {where}, for example {facts.texts[lost[0]][:250]}"
-            )
-        if both := [place for place in good if place in dead]:
-            return NotYet(f"{len(both)} messages are in both: {facts.texts[both[0]][:250]}")
-        if len(facts.dead) > len(dead):
-            return NotYet("A dead letter is there twice.")
-        return Passed(
-            f"{len(set(good.values())):,} events are valid, {len(dead)} messages are dead letters, "
-            "and no message is lost."
-        )
+REHEARSAL = ("deliver", "late", "version 2", "questions")
+MESSAGES = 300  # of each delivery
+# Fields that each event has, besides those of which an owner is forgotten.
+REQUIRED = {
+    "iot": ("ts", "revision", "value"),
+    "fraud": ("payment_id", "amount"),
+    "clickstream": (),
+}
+ONE_DAY = timedelta(days=1)
+REPEATED = (
+    "The process died after your writes, before Spark had noted the batch as done. The next call, "
+    "which repeated the batch,"
+)
 
 
 @dataclass(frozen=True)
-class CalledTwice:
-    """What two calls of a job left.
+class Message:
+    """A message whose verdict is known.
 
     Args:
-        messages: that were delivered before the first call.
-        first: rows of each Hudi table below its folder, after the first call.
-        second: after the second call, before which nothing was delivered.
-        failure: why a call failed; empty if none did.
-        base: the folder.
+        value: of the Kafka record.
+        event_id: of its event; in a malformed one perhaps lost.
+        reason: why it is malformed; empty if it is valid.
     """
 
-    messages: int
-    first: Mapping[str, int]
-    second: Mapping[str, int]
-    failure: str = ""
-    base: str = ""
+    value: bytes
+    event_id: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        return self.value.decode(errors="replace")[:250]
 
 
-@check_of("22.2")
-class MayBeCalledAgain:
-    """Whether the job ends, leaves Hudi tables, and changes nothing when there is nothing new."""
+@check("22.1")
+def valid_or_dead(lab, answer):
+    """Split messages of a random seed, with those that break one rule each."""
+    name, split = _named(answer, 2)
+    chosen = hidden_messages(variant_named(name), random.Random())
+    messages = {(n % 3, n // 3): message for n, message in enumerate(chosen)}
+    with examiner(lab, name, pack(split=split)) as exam:
+        try:
+            parts = exam.call_split({place: found.value for place, found in messages.items()})
+        except JobFailed as why:
+            raise Unreadable(f"`split` failed: {why}") from None
+    valid = Counter(str(row[0]) for row in as_rows(parts[0], ["event_id"]))
+    places = [(as_int(p), as_int(o)) for p, o in as_rows(parts[1], ["partition", "offset"])]
+    dead = set(places)
 
-    @staticmethod
-    def observe(lab, answer) -> CalledTwice:
-        """Call the function twice in a process of its own."""
-        name, build = _named(answer, 2)
-        messages = len(variant_named(name).story(PRACTICE_SEED).deliveries[FIRST])
-        job = pack(build=build)
-        with examiner(lab, name, job, build=job) as exam:
-            try:
-                first = exam.call_build(FIRST)
-                second = exam.call_build() if any(first.values()) else first
-            except JobFailed as why:
-                return CalledTwice(messages, {}, {}, str(why), exam.base)
-        return CalledTwice(messages, first, second, base=exam.base)
+    bad = {place: found for place, found in messages.items() if found.reason}
+    good = {place: found for place, found in messages.items() if not found.reason}
+    missing = [found for place, found in bad.items() if place not in dead]
+    taken = [found for found in bad.values() if found.event_id in valid]
+    if not taken and valid.keys() - {found.event_id for found in chosen}:
+        taken = missing  # rows without an id of their own
+    expect(
+        not taken,
+        "{} malformed messages count as valid, for example this one ({}): {}",
+        len(taken),
+        *_first(taken),
+    )
+    expect(
+        not missing,
+        "{} of {} malformed messages are in neither table, for example this one ({}): {!r}",
+        len(missing),
+        len(bad),
+        *_first(missing),
+    )
+    lost = {place: found for place, found in good.items() if found.event_id not in valid}
+    expect(
+        not lost,
+        "{} valid messages are {}, for example {}",
+        len(lost),
+        "among the dead letters" if lost.keys() & dead else "in neither table",
+        *lost.values(),
+    )
+    both = [found for place, found in good.items() if place in dead]
+    expect(not both, "{} messages are in both: {}", len(both), *both)
+    expect(len(places) == len(dead), "A dead letter is there twice.")
+    sent = Counter(found.event_id for found in good.values())
+    doubled = [event for event, times in valid.items() if times > sent[event]]
+    expect(not doubled, "{} valid events have more rows than messages.", len(doubled))
+    return (
+        f"{len(sent):,} events are valid, {len(dead)} messages are dead letters, and no message "
+        "is lost."
+    )
 
-    @staticmethod
-    def judge(facts: CalledTwice) -> Passed | NotYet:
-        """It returned twice, and the second call left all rows as they were."""
-        if facts.failure:
-            return NotYet(f"`build` failed: {facts.failure}")
-        if not any(facts.first.values()):
-            return NotYet(
-                f"{facts.messages:,} messages are in the topic, and after `build` no Hudi table "
-                f"below {facts.base} has a row. Where does a stream begin to read?"
-            )
-        if facts.first != facts.second:
-            tables = sorted({*facts.first, *facts.second})
-            table = next(t for t in tables if facts.first.get(t) != facts.second.get(t))
-            return NotYet(
-                f"The second call, with nothing new in the topic, changed `{table}` from "
-                f"{facts.first.get(table, 0):,} rows to {facts.second.get(table, 0):,}."
-            )
-        rows = ", ".join(f"`{table}` {count:,}" for table, count in sorted(facts.first.items()))
-        return Passed(
-            f"Rows after each of two calls: {rows}. Whether they are right is checked in 22.3."
-        )
+
+def _first(found: list[Message]) -> tuple[str, str]:
+    return (found[0].reason, str(found[0])) if found else ("", "")
 
 
-@dataclass(frozen=True)
-class Rehearsed:
-    """How a rehearsal ended.
+def hidden_messages(variant: Variant, chance: random.Random) -> list[Message]:
+    """Messages of all kinds and both versions, in a random order.
 
     Args:
-        refusal: why a phase was refused; empty if none was.
-        phase: that phase.
-        rows: rows of the newest versions in the end.
-        forgotten: who was forgotten.
+        variant: whose.
+        chance: draws the events.
     """
+    story = variant.story(chance.randrange(1_000_000))
+    found = [_message(sent) for sent in story.messages() if sent.event is None]
+    for version in (FIRST, VERSION_2):
+        events = [sent for sent in story.deliveries[version] if sent.event]
+        one_of_each = {sent.send.op: sent for sent in chance.sample(events, len(events))}
+        for sent in one_of_each.values():
+            found += edge_cases(variant, sent)
+    for delivery in (FIRST, LATE, VERSION_2):
+        found += [_message(sent) for sent in story.deliveries[delivery][-MESSAGES:] if sent.event]
+    chance.shuffle(found)
+    return found
 
-    refusal: str
-    phase: str
-    rows: int = 0
-    forgotten: str = ""
+
+def _message(sent: Sent) -> Message:
+    reason = "" if sent.event else sent.send.kind.partition(":")[2]
+    return Message(sent.send.value, sent.send.event_id, reason)
 
 
-@check_of("22.3")
-class TwoDeliveries:
-    """What the job's tables say after the first delivery, and after what comes late."""
+def edge_cases(variant: Variant, sent: Sent) -> Iterable[Message]:
+    """Messages that differ from a valid one in one field, most of them malformed.
 
-    @staticmethod
-    def observe(lab, answer) -> Rehearsed:
-        """Run the functions in a process of their own, on the practice seed."""
-        name, build, answers = _named(answer, 3)
-        job = pack(build=build, answers=answers)
-        with examiner(lab, name, job, build=pack(build=build), go_on=True) as exam:
-            phases = exam.run(REHEARSAL).phases
-        refused = next((phase for phase in phases if phase.verdict == "refused"), None)
-        if refused is not None:
-            return Rehearsed(refused.message, refused.name)
-        late = phases[REHEARSAL.index("late")].figures
-        return Rehearsed("", "", int(late["rows"]), str(late["forgotten"]))
+    Args:
+        variant: whose.
+        sent: the valid one.
+    """
+    event = json.loads(sent.send.value)
+    numbers = iter(range(90_000, 100_000))
 
-    @staticmethod
-    def judge(facts: Rehearsed) -> Passed | NotYet:
-        """Both phases are passed."""
-        if facts.refusal:
-            return NotYet(f"Phase {facts.phase!r}: {facts.refusal}")
-        return Passed(
-            f"{facts.rows:,} rows, each in its newest version; {facts.forgotten} are forgotten, "
-            "and every malformed message is a dead letter."
-        )
+    def changed(reason: str, **fields: object) -> Message:
+        own = {"event_id": f"{event['event_id']}-{next(numbers)}"} | fields
+        kept = {name: value for name, value in (event | own).items() if value is not ...}
+        return Message(json.dumps(kept).encode(), str(own["event_id"]), reason)
+
+    for name in ("event_id", variant.entity, "received_at"):
+        yield from (changed(f"no {name}", **{name: value}) for value in (None, "", ...))
+    if event["op"] == variant.forget_op:
+        return
+    for name in REQUIRED[variant.name]:
+        yield from (changed(f"no {name}", **{name: value}) for value in (None, ...))
+    if variant.name != "fraud":
+        latest = time_of(event["received_at"]) + ONE_DAY
+        yield changed("", ts=spelt(latest))
+        yield changed("ts is more than a day later", ts=spelt(latest + timedelta(seconds=1)))
+        yield changed("ts is no time", ts="soon")
+
+
+@check("22.2")
+def may_be_called_again(lab, answer):
+    """Call the job, again after a death between its writes and their note, and for late events."""
+    name, build = _named(answer, 2)
+    variant = variant_named(name)
+    messages = len(variant.story(PRACTICE_SEED).deliveries[FIRST])
+    job = pack(build=build)
+    with examiner(lab, name, job, build=job) as exam:
+        try:
+            rows = exam.call_build(FIRST)
+            expect(
+                any(rows.values()),
+                "{:,} messages are in the topic, and after `build` no Hudi table below {} has a "
+                "row. Where does a stream begin to read?",
+                messages,
+                exam.base,
+            )
+            repeats = exam.undo_last_batch()
+            again = exam.call_build()
+            for table in sorted({*rows, *again}):
+                expect(
+                    rows.get(table) == again.get(table),
+                    "{} changed `{}` from {:,} rows to {:,}.",
+                    REPEATED if repeats else "The second call, with nothing new in the topic,",
+                    table,
+                    rows.get(table, 0),
+                    again.get(table, 0),
+                )
+            exam.call_build(*CRASHES, LATE, VERSION_2)
+            shown, elsewhere = exam.mentioned(), exam.has_other_files()
+        except JobFailed as why:
+            raise Unreadable(f"`build` failed: {why}") from None
+    known = exam.course.known()
+    gone = variant.forgotten(known.events)
+    hidden = {e["event_id"] for e in known.events if e[variant.entity] in gone} & shown
+    hidden -= {e["event_id"] for e in known.events if e["op"] == variant.forget_op}
+    expect(
+        not hidden,
+        "After the late events your tables still hold {} events of {}, who must be forgotten for "
+        "good: {}, ...",
+        len(hidden),
+        named(gone),
+        *sorted(hidden),
+    )
+    newest = {e["event_id"] for e in variant.winners(known.events).values()}
+    lost = sorted(newest - shown)
+    expect(
+        not lost or (elsewhere and not newest & shown),  # then they are in files of another format
+        "After late events and those of version 2, {} of {:,} newest events are in none of your "
+        "tables, for example {}. What decides which version of a row wins?",
+        len(lost),
+        len(newest),
+        *lost,
+    )
+    unlisted = [place for place in known.malformed if str(place[1]) not in shown]
+    expect(
+        not unlisted or elsewhere,
+        "{} malformed messages are in none of your tables, for example that of partition {}, "
+        "offset {}.",
+        len(unlisted),
+        *(unlisted or [("", "")])[0],
+    )
+    counts = ", ".join(f"`{table}` {count:,}" for table, count in sorted(rows.items()))
+    return f"Rows after each of two calls: {counts}. Whether answers are right is checked in 22.3."
+
+
+@check("22.3")
+def rehearses(lab, answer):
+    """Run the functions in a process of their own, on the practice seed."""
+    name, build, answers = _named(answer, 3)
+    job = pack(build=build, answers=answers)
+    with examiner(lab, name, job, build=pack(build=build), go_on=True) as exam:
+        phases = {phase.name: phase for phase in exam.run(REHEARSAL).phases}
+    for phase in phases.values():
+        expect(phase.verdict != "refused", "{}", phase.message)
+    late, newest = phases["late"].figures, phases["version 2"].figures
+    return (
+        f"{newest['rows']:,} rows, each in its newest version; {late['forgotten']} are forgotten, "
+        "and every malformed message is a dead letter."
+    )
 
 
 def _named(answer, parts: int) -> tuple:
