@@ -14,7 +14,7 @@ import pandas as pd
 
 
 class Unreadable(ValueError):
-    """The answer has another form than the exercise asks for; the message names the right form."""
+    """The answer is not in the form the exercise asks for; the message names the right form."""
 
 
 def plain(value: Any) -> Any:

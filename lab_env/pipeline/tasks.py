@@ -58,7 +58,7 @@ class Tasks:
         self._of_tasks: dict[int, int] = {}
 
     def went_on(self) -> set[str]:
-        """Pools in which a task ended, read or wrote since the last call, or waits for a core.
+        """Return the pools that made progress since the last call, or whose tasks wait for a core.
 
         A running task that reads and writes nothing does not count: it may be in an endless loop,
         or frozen.

@@ -1,4 +1,4 @@
-"""A lesson on external servers, with another lesson running, resumed and started again.
+"""Run a lesson on external servers beside another one, resume it, and start it again.
 
 `lesson_elsewhere.py` is the lesson, in its own LAB_HOME without running services. This test run's
 lab provides the external servers.

@@ -76,7 +76,7 @@ class Pipeline:
         self.put(f"{self.checkpoint}/commits/{self.batch}", "v1\n{}")
 
     def write(self, requested: float, completed: float | None) -> None:
-        """Write a log file in an instant, which is pending if `completed` is None."""
+        """Write a log file that belongs to an instant; it is pending if `completed` is None."""
         timeline, begin = f"{self.table}/.hoodie/timeline", from_seconds(requested)
         self.put(f"{self.table}/.hoodie/hoodie.properties", TABLE)
         self.put(f"{timeline}/{begin}.deltacommit.requested", "")

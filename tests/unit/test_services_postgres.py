@@ -14,7 +14,7 @@ SERVER = SERVICES["postgres"]
 
 @pytest.fixture
 def prepared(home, monkeypatch, tmp_path) -> list[tuple[list[str], str]]:
-    """A fetched server; returns the list of its preparation commands, each with its input."""
+    """Pretend that the server is fetched; return its preparation commands, each with its input."""
     commands = []
 
     def run(command, cwd, input, **_) -> subprocess.CompletedProcess:

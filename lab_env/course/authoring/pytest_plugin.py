@@ -268,7 +268,7 @@ def _is_demo(name: str) -> bool:
 
 
 def means_of_lessons(seconds: dict[str, float]) -> dict[str, float]:
-    """Return the lessons' average per folder; demos are left out, because they are short.
+    """Return the lessons' average processor seconds per folder, without the short demos.
 
     Args:
         seconds: processor seconds by notebook path.

@@ -236,7 +236,7 @@ def _with_a_log(lab) -> str:
 
 @cache
 def _just_compacted(lab) -> str:
-    """The path of a table of two batches without logs, written at the first call."""
+    """Return the path of a table with two batches and no logs; the first call writes it."""
     path = lab.scratch("compacted_board")
     inline = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "2"}
     for batch in range(2):

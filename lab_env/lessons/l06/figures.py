@@ -216,7 +216,7 @@ def batches_of(progress: Iterable[dict]) -> list[Work]:
 
 
 def during(works: Iterable[Work], compaction: Compaction) -> list[str]:
-    """The labels of the writes that went on while a compaction was executed."""
+    """Return the labels of the writes that ran during a compaction."""
     began, ended = compaction.began, compaction.ended
     if began is None or ended is None:
         return []

@@ -1,4 +1,4 @@
-"""Checks of lesson 12: the lesson's change feeds, made-up changes, copies of the totals."""
+"""Checks of lesson 12: they run answers on the lesson's change feeds and on made-up changes."""
 
 import random
 from collections import Counter

@@ -40,7 +40,7 @@ FIRST_DAY = date(1970, 1, 1)
 
 @check("15.1")
 def envelopes_to_rows(lab, to_rows):
-    """Call the function with the lesson's session, then with a clone, as streams use one."""
+    """Call the function in the lesson's session, then in a clone, because streams run in one."""
     clone = SparkSession(lab.spark.sparkContext, lab.spark._jsparkSession.cloneSession())
     earlier: set[int] = set()
     for session in (lab.spark, clone):

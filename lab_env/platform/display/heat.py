@@ -9,7 +9,7 @@ STYLE = "padding:4px 9px;text-align:{};border-bottom:1px solid var(--jp-border-c
 
 
 def heading(text: str, align: str = "center", span: int = 1) -> str:
-    """One heading above `span` columns, as HTML; the text is escaped."""
+    """Return an HTML heading cell that spans `span` columns; the text is escaped."""
     return f"<th colspan='{span}' style='{STYLE.format(align)}'>{escape(text)}</th>"
 
 

@@ -100,7 +100,7 @@ def _loading_elsewhere() -> dict[str, str]:
 
 
 def marked_processes(supervised: bool = False) -> list[psutil.Process]:
-    """Running programs of this LAB_HOME, even if their supervisor is dead, without this process.
+    """Return the other running programs of this LAB_HOME, even if their supervisor is dead.
 
     Args:
         supervised: return only programs that a supervisor started, so not a live load in a
