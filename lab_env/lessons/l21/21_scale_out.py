@@ -397,6 +397,10 @@ def ingest(topic, table, checkpoint, **options):
     return start_upsert(rows, table, checkpoint, HERS)
 
 
+# %% equivalent="21.1"
+# 4 → 5: tasks that divide the one partition; any number above one lets both cores parse
+# 4 → 3: as with five
+
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 17 minutes. Draw partitions as lanes of a motorway before they see the picture. The usual wrong answer to 21.1 is
 # `spark.sql.shuffle.partitions`. *Short of time:* show the table of one bucket only.
