@@ -48,9 +48,9 @@ IMPATIENT = {
     "spark.hadoop.fs.s3a.retry.limit": "1",
 }
 
+ARCHITECTURE = REPOSITORY / "lab_env" / "platform" / "display" / "architecture.svg"
 # Namespaces other than lessons: the tour, the benchmark, the fault campaign, and `lab load` and
 # `lab replay` (`lab`).
-ARCHITECTURE = REPOSITORY / "lab_env" / "platform" / "display" / "architecture.svg"
 OTHER_NAMESPACES = ("tour", "bench", "campaign", "lab")
 
 

@@ -1,9 +1,10 @@
-"""The README's links work, and its pictures and list of lessons are current."""
+"""The README is short; its links work, and its pictures, lessons and figures are current."""
 
 import re
 from xml.etree import ElementTree
 
 import pytest
+from markdown_it import MarkdownIt
 from xray_tables import PROPERTIES, T1, T2, FilesInMemory, base, committed, done, log, stat
 
 from lab_env.course import registry
@@ -13,7 +14,38 @@ from lab_env.platform.settings import REPOSITORY
 from lab_env.tables.hudi.reader import read_table
 
 README = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+CONTRIBUTING = (REPOSITORY / "CONTRIBUTING.md").read_text(encoding="utf-8")
+FIGURES = (REPOSITORY / "docs" / "figures.md").read_text(encoding="utf-8")
+FIRST_SCREEN = README.partition("\n## ")[0]
 LINKS = sorted(set(re.findall(r"\]\(([^)#:]+)", README)))
+WORDS, LINES, COMMANDS_BY = 900, 40, 25
+
+
+def words(markdown: str) -> list[str]:
+    """The words of the rendered page: tables and code count, link targets and alternative texts do
+    not; a word has a letter or a digit.
+    """
+    texts = []
+    for block in MarkdownIt("commonmark").enable("table").parse(markdown):
+        texts.append(block.content if block.type == "fence" else " ")
+        for part in block.children or []:
+            seen = {"softbreak": " ", "text": part.content, "code_inline": part.content}
+            texts.append(seen.get(part.type, ""))
+    return [word for word in "".join(texts).split() if re.search(r"\w", word)]
+
+
+def test_words_are_those_that_a_reader_sees():
+    table = "| a | `b c` |\n|---|---|\n| [d](x.md) | ![x](x.svg) |\n"
+    assert words(f"# 1\n\n{table}\n```\ne f\n```\n*g*, → h\n") == [*"1abcdef", "g,", "h"]
+
+
+def test_it_is_short_and_begins_with_what_to_type():
+    assert len(words(README)) <= WORDS
+    lines = FIRST_SCREEN.rstrip().splitlines()
+    assert len(lines) <= LINES
+    block = "\n".join(lines[:COMMANDS_BY])
+    assert re.search(r"```console\nmake lab .*\nmake test .*\n```", block)
+    assert "<" not in block  # nothing to fill in
 
 
 @pytest.mark.parametrize("target", LINKS)
@@ -60,3 +92,16 @@ def test_a_recorded_table_reads_like_the_table():
     again = recording.RecordedTable(recording.record_table(files))
     assert read_table(again) == read_table(files)
     assert [file.rows for file in read_table(again).files if file.kind == "log"] == [10]
+
+
+def test_the_first_screen_has_the_figures_that_were_measured():
+    lessons = registry.lessons().values()
+    minutes = sorted(lesson.teach + lesson.do for lesson in lessons)
+    assert f"{len(lessons)} Jupyter notebooks" in FIRST_SCREEN
+    hours = f"{round(sum(minutes) / 60)} hours in all"
+    assert f"{minutes[0]} to {minutes[-1]} minutes each, {hours}." in FIRST_SCREEN
+    setup = re.search(r"\| first set-up, .*\| (.*?),.*; (.*?) in", FIGURES)
+    assert f"the first time {setup[1]} and {setup[2]};" in FIRST_SCREEN
+    minutes_of_all = int(re.search(r"the whole takes \*\*(\d+) minutes\*\*", CONTRIBUTING)[1])
+    about = f"about {round(minutes_of_all, -1)} minutes"
+    assert about in FIRST_SCREEN and about in FIGURES
