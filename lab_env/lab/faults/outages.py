@@ -1,6 +1,7 @@
 """Pause or kill a server, or make it refuse a client's connections."""
 
 import socket
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 
@@ -11,6 +12,8 @@ from lab_env.platform import services
 from lab_env.platform.errors import LabError
 from lab_env.platform.processes import supervisor
 from lab_env.platform.settings import settings
+
+RESTART_S = 10  # a supervisor that restarts nothing by then has given the service up
 
 
 @contextmanager
@@ -28,12 +31,19 @@ def paused(name: str) -> Generator[None]:
 
 
 def kill_service(name: str) -> None:
-    """Kill a service; the supervisor restarts it.
+    """Kill a service; return as soon as the supervisor has restarted it.
 
     Raises:
         LabError: it does not run here.
     """
-    kill(pid_of(name))
+    pid = pid_of(name)
+    kill(pid)
+    deadline = time.monotonic() + RESTART_S
+    while time.monotonic() < deadline:
+        status = supervisor.status_of(name)
+        if status is None or status.pid not in (0, pid):
+            return
+        time.sleep(0.02)
 
 
 def refuse_client(name: str, client: psutil.Process, attempts: int = 3) -> None:

@@ -266,7 +266,7 @@ def pay(order_id, path):
 
 
 # %% wrong="00.1"
-# expect: is 'new' in the table
+# expect: ' in the table
 def pay(order_id, path):
     paid = orders.where(F.col("order_id") == order_id).withColumn("status", F.lit("paid"))
     paid = paid.withColumn("order_ts", F.expr("order_ts + INTERVAL 5 MINUTES"))

@@ -170,7 +170,7 @@ def follows_the_topic(lab, follow):
             counted[number] = counted.get(number, 0) + batch.count()
 
         with own_streams_stopped(lab.spark, STREAM_TIMEOUT_S) as stopped:
-            follow(count, folder.as_uri(), **limits)
+            follow(count, f"file://{folder}", **limits)
         total = sum(counted.values())
         expect(
             not stopped.at_all,
