@@ -1,7 +1,5 @@
 """Kafka Connect's start-up files, readiness and resets, and the connectors in its offsets file."""
 
-import json
-
 import pytest
 
 from lab_env.platform.errors import LabError
@@ -165,14 +163,13 @@ def test_a_connector_goes_before_its_database_and_its_topics(monkeypatch):
         ([{"class": connect.CONNECTOR}], ""),
     ],
 )
-def test_it_is_ready_when_it_lists_the_connector(monkeypatch, tmp_path, plugins, why):
-    def answer(url):
+def test_it_is_ready_when_it_lists_the_connector(monkeypatch, plugins, why):
+    def answer(method, url, timeout):
         if isinstance(plugins, OSError):
             raise plugins
-        (tmp_path / "answer").write_text(json.dumps(plugins))
-        return (tmp_path / "answer").open()
+        return plugins
 
-    monkeypatch.setattr(connect, "open_local", answer)
+    monkeypatch.setattr(connect, "request_json", answer)
     if not why:
         WORKER.check()
         return

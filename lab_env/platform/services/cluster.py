@@ -85,27 +85,18 @@ class Cluster(Service):
 
     name = "cluster"
     title = "Spark cluster"
+    port_names = ("master", "ui", "worker_1", "worker_2")
+    scheme = "spark://"
     needs = ("minio",)
     has_login = True
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """Names of the master and the workers."""
         return (self.name, *map(program_of, WORKERS))
-
-    def preferred_ports(self) -> dict[str, int]:
-        """Ports of the master and of the web pages."""
-        chosen = settings()
-        return {
-            "master": chosen.cluster_port,
-            "ui": chosen.cluster_ui_port,
-            "worker_1": chosen.cluster_worker_1_port,
-            "worker_2": chosen.cluster_worker_2_port,
-        }
 
     def program(self, ports: dict[str, int]) -> Program:
         """Write the files of all three programs and describe the master's process."""
-        address = f"spark://{settings().client_host}:{ports['master']}"
+        address = f"{self.scheme}{settings().client_host}:{ports['master']}"
         _write_files(self.folder, address)
         listens = ("--port", str(ports["master"]), "--webui-port", str(ports["ui"]))
         return self._program(self.name, MASTER, *listens)
@@ -147,34 +138,26 @@ class Cluster(Service):
         supervisor.stop(program_of(number))
 
     def check(self) -> None:
-        """Check that the master's workers are all alive."""
         alive = self.master_state()["aliveworkers"]
         if alive < len(WORKERS):
             raise NotReady(f"{alive} of {len(WORKERS)} workers are alive")
 
-    def address(self) -> str:
-        """URL of the master, as `spark.master` takes it."""
-        return f"spark://{settings().client_host}:{self.port('master')}"
-
     @property
     def page(self) -> str:
         """The master's web page; `/json/` below it returns its state."""
-        return self._page("ui")
+        return self.url("ui")
 
     def missing_resources(self) -> str:
-        """Describe missing memory for the cluster and its executors; empty if there is enough."""
         free = memory().available / 1e9
         return "" if free > MEMORY else f"{MEMORY} GB of memory must be free; only {free:.1f} GB is"
 
     def diagnose(self) -> Iterator[Finding]:
-        """Warn if there is too little memory for the cluster."""
         if not self.running() and (missing := self.missing_resources()):
             yield Finding(
                 self.name, "warn", missing, "close other programs, then run: lab up cluster"
             )
 
     def links(self) -> dict[str, str]:
-        """The master's web page, which links to the pages of workers and applications."""
         return {"Spark cluster": self.page} if self.running() else {}
 
     def master_state(self) -> dict:
@@ -207,14 +190,11 @@ class Cluster(Service):
         return [self._worker(number, alive) for number in WORKERS]
 
     def _worker(self, number: int, alive: set[str]) -> Worker:
-        name, page = program_of(number), self._page(f"worker_{number}")
+        name, page = program_of(number), self.url(f"worker_{number}")
         processes = supervisor.processes_of(name)
         executors = {who: child.pid for child in processes[1:] if (who := _executor(child))}
         pid = processes[0].pid if processes else 0
         return Worker(number, name, page in alive, pid, executors, page)
-
-    def _page(self, port: str) -> str:
-        return f"http://{settings().client_host}:{self.port(port)}"
 
     def _program(self, name: str, main: str, *arguments: str, **env: str) -> Program:
         return Program(

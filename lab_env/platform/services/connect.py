@@ -5,7 +5,6 @@ connectors' offsets in a file, but not the connectors: after a restart they must
 and then resume from their offsets. Lesson 15 teaches this, so the lab does not hide it.
 """
 
-import json
 import os
 import re
 import time
@@ -25,7 +24,6 @@ from lab_env.platform.services.base import (
     Finding,
     NotReady,
     Service,
-    open_local,
     request_json,
     write_properties,
 )
@@ -66,13 +64,10 @@ class Connect(Service):
 
     name = "connect"
     title = "Kafka Connect"
+    port_names = ("rest",)
     contents = "offsets of connectors"
     needs = ("kafka",)
     fetched_on_demand = True
-
-    def preferred_ports(self) -> dict[str, int]:
-        """Port of the REST interface."""
-        return {"rest": settings().connect_port}
 
     def fetch(self, report_progress: Progress) -> None:
         """Fetch the worker, which also uses the broker's jars, and Debezium's connector."""
@@ -81,7 +76,6 @@ class Connect(Service):
         fetch_archive(self.name, report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:
-        """Prepare the worker's folder and describe its process."""
         plugin = archive_folder(self.name)
         if plugin is None:
             raise LabError("Kafka Connect has not been fetched yet.", "run: lab up connect")
@@ -101,16 +95,12 @@ class Connect(Service):
     def check(self) -> None:
         """List the plugins; Debezium's connector must be one of them."""
         try:
-            with open_local(f"{self.address()}/connector-plugins") as answer:
-                plugins = {plugin["class"] for plugin in json.load(answer)}
+            found = request_json("GET", f"{self.address()}/connector-plugins", timeout=2)
+            plugins = {plugin["class"] for plugin in found or ()}
         except (OSError, ValueError) as error:
             raise NotReady(f"it does not answer ({error})") from None
         if CONNECTOR not in plugins:
             raise NotReady(f"{CONNECTOR} is not among its plugins")
-
-    def address(self) -> str:
-        """URL of the REST interface."""
-        return f"http://{settings().client_host}:{self.port('rest')}"
 
     def clear(self, namespace: str) -> dict[str, int]:
         """Delete the lesson's connectors, for example `lesson-15.orders`, and their offsets.

@@ -219,7 +219,7 @@ def _leftovers() -> Iterator[Finding]:
 def _ports() -> Iterator[Finding]:
     """Check the ports of stopped services; a busy one is fine, because `lab up` takes another."""
     wanted = {
-        port: service.port_variable(name)
+        port: f"LAB_{service.port_setting(name)}".upper()
         for service in SERVICES.values()
         if not (service.external or service.running())
         for name, port in service.preferred_ports().items()

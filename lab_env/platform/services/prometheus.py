@@ -53,19 +53,13 @@ class Prometheus(Service):
 
     name = "prometheus"
     title = "Prometheus"
+    port_names = ("http",)
+    external_setting = "prometheus_url"
     needs = ("exporter",)
     contents = "metrics"
     variables = "LAB_PROMETHEUS_URL"
     fetched_on_demand = True
     own_for_lessons = True
-
-    def preferred_ports(self) -> dict[str, int]:
-        """Port of the API."""
-        return {"http": settings().prometheus_port}
-
-    def external_address(self) -> str:
-        """Value of LAB_PROMETHEUS_URL."""
-        return settings().prometheus_url
 
     def fetch(self, report_progress: Progress) -> None:
         """Build the server and promtool.
@@ -116,21 +110,14 @@ class Prometheus(Service):
         )
 
     def check(self) -> None:
-        """Check its readiness endpoint."""
         try:
-            with open_local(f"{self.address()}/-/ready"):
-                pass
+            open_local(f"{self.address()}/-/ready").close()
         except urllib.error.HTTPError as error:
             raise NotReady(f"it answers {error.code}: {_text(error)}") from None
         except OSError as error:
             raise NotReady(f"it does not answer ({error})") from None
 
-    def address(self) -> str:
-        """URL of Prometheus."""
-        return self.external_address() or f"http://{settings().client_host}:{self.port('http')}"
-
     def links(self) -> dict[str, str]:
-        """The console of the pipelines."""
         if self.external or not self.running():
             return {}
         return {"Console of the pipelines": f"{self.address()}/{CONSOLE}"}
@@ -245,8 +232,7 @@ class Prometheus(Service):
     def _post(self, path: str) -> None:
         request = urllib.request.Request(f"{self.address()}{path}", method="POST")
         try:
-            with open_local(request, timeout=20):
-                pass
+            open_local(request, timeout=20).close()
         except urllib.error.HTTPError as error:
             what = f"Prometheus refuses {path.partition('?')[0]}: {_text(error)}"
             raise LabError(what, f"read its log: lab logs {self.name}") from None

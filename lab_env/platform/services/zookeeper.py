@@ -56,19 +56,13 @@ class ZooKeeper(Service):
 
     name = "zookeeper"
     title = "ZooKeeper"
+    port_names = ("client",)
+    scheme = ""
+    external_setting = "zookeeper_connect"
     contents = "locks"
     variables = "LAB_ZOOKEEPER_CONNECT"
 
-    def preferred_ports(self) -> dict[str, int]:
-        """Port for its clients."""
-        return {"client": settings().zookeeper_port}
-
-    def external_address(self) -> str:
-        """Value of LAB_ZOOKEEPER_CONNECT."""
-        return settings().zookeeper_connect
-
     def program(self, ports: dict[str, int]) -> Program:
-        """Prepare the server's folder and describe its process."""
         own = {"clientPort": str(ports["client"]), "clientPortAddress": settings().bind}
         write_properties(self.folder / "zoo.cfg", PROPERTIES | own)
         (self.folder / "log4j2.properties").write_text(LOG4J2)
@@ -85,13 +79,7 @@ class ZooKeeper(Service):
         if not any(serves for serves, _ in answers):
             raise NotReady(answers[0][1])
 
-    def address(self) -> str:
-        """Address for clients, `host:port`; an external one may have several."""
-        own = f"{settings().client_host}:{self.port('client')}"
-        return self.external_address() or own
-
     def endpoints(self) -> dict[str, str]:
-        """Address of ZooKeeper, even if it is not running."""
         return {"zookeeper": self.address()}
 
     def clear(self, namespace: str) -> dict[str, int]:
