@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import psutil
@@ -60,24 +60,17 @@ PROPERTIES = {
 
 @dataclass(frozen=True)
 class Worker:
-    """One worker of the cluster.
+    """One worker of the cluster, with the process ids of its executors.
 
-    Args:
-        number: 1 or 2.
-        program: name of its supervised program; `lab logs` shows its log.
-        alive: whether the master considers it alive.
-        pid: 0 if it does not run.
-        executors: process ids by application and executor id, for example
-        `("app-20261123051200-0000", "1")`.
-        page: web page.
+    Their keys are the ids of application and executor, as in `("app-20261123051200-0000", "1")`.
     """
 
-    number: int
-    program: str
-    alive: bool
-    pid: int
-    executors: dict[tuple[str, str], int] = field(default_factory=dict)
-    page: str = ""
+    number: int  # 1 or 2
+    program: str  # name of its supervised program, for `lab logs`
+    alive: bool  # the master considers it alive
+    pid: int  # 0 if it does not run
+    executors: dict[tuple[str, str], int]
+    page: str  # URL of its web page
 
 
 class Cluster(Service):
@@ -123,7 +116,10 @@ class Cluster(Service):
         A worker that finds no master retries only after five to fifteen seconds.
         """
         super().start()
-        self._wait_for_master()
+        address = f"{settings().client_host}:{self.port('master')}"
+        deadline = time.monotonic() + MASTER_SECONDS
+        while time.monotonic() < deadline and not accepts(address, 1):
+            time.sleep(0.1)
         for number in WORKERS:
             self.start_worker(number)
 
@@ -153,9 +149,8 @@ class Cluster(Service):
 
     def diagnose(self) -> Iterator[Finding]:
         if not self.running() and (missing := self.missing_resources()):
-            yield Finding(
-                self.name, "warn", missing, "close other programs, then run: lab up cluster"
-            )
+            fix = "close other programs, then run: lab up cluster"
+            yield Finding(self.name, "warn", missing, fix)
 
     def links(self) -> dict[str, str]:
         return {"Spark cluster": self.page} if self.running() else {}
@@ -163,8 +158,7 @@ class Cluster(Service):
     def master_state(self) -> dict:
         """State of the master: workers, applications, cores; see Spark's `JsonProtocol`.
 
-        Raises:
-            NotReady: the master does not answer, or another program answers in its place.
+        If another program or none answers, `NotReady` is raised.
         """
         try:
             state = request_json("GET", f"{self.page}/json/")
@@ -175,38 +169,28 @@ class Cluster(Service):
         return state
 
     def workers(self) -> list[Worker]:
-        """Workers, with the process of each executor.
-
-        Raises:
-            LabError: the master does not answer.
-        """
+        """Workers, with the process of each executor; a `LabError` if the master is down."""
         try:
             state = self.master_state()
         except NotReady as why:
             raise LabError(f"{self.title}: {why}.", "run: lab up cluster") from None
-        alive = {
-            worker["webuiaddress"] for worker in state["workers"] if worker["state"] == "ALIVE"
-        }
-        return [self._worker(number, alive) for number in WORKERS]
-
-    def _worker(self, number: int, alive: set[str]) -> Worker:
-        name, page = program_of(number), self.url(f"worker_{number}")
-        processes = supervisor.processes_of(name)
-        executors = {who: child.pid for child in processes[1:] if (who := _executor(child))}
-        pid = processes[0].pid if processes else 0
-        return Worker(number, name, page in alive, pid, executors, page)
+        alive = [w["webuiaddress"] for w in state["workers"] if w["state"] == "ALIVE"]
+        found = []
+        for number in WORKERS:
+            name, page = program_of(number), self.url(f"worker_{number}")
+            processes = supervisor.processes_of(name)
+            executors = {who: child.pid for child in processes[1:] if (who := _executor(child))}
+            pid = processes[0].pid if processes else 0
+            found.append(Worker(number, name, page in alive, pid, executors, page))
+        return found
 
     def _program(self, name: str, main: str, *arguments: str, **env: str) -> Program:
         return Program(
             name=name,
             argv=[
                 *(str(java_program()), *JVM, "-cp", f"{pyspark_home()}/jars/*", main),
-                *(
-                    "--host",
-                    settings().client_host,
-                    "--properties-file",
-                    settings().cluster_properties.name,
-                ),
+                *("--host", settings().client_host),
+                *("--properties-file", settings().cluster_properties.name),
                 *arguments,
             ],
             env={
@@ -218,12 +202,6 @@ class Cluster(Service):
             },
             cwd=self.folder,
         )
-
-    def _wait_for_master(self) -> None:
-        address = f"{settings().client_host}:{self.port('master')}"
-        deadline = time.monotonic() + MASTER_SECONDS
-        while time.monotonic() < deadline and not accepts(address, 1):
-            time.sleep(0.1)
 
 
 def program_of(worker: int) -> str:
@@ -240,7 +218,7 @@ def _write_files(folder: Path, address: str) -> None:
 
 
 def _executor(process: psutil.Process) -> tuple[str, str] | None:
-    """Application id and executor id of a process; None if it is not an executor."""
+    """Ids of application and executor; None if the process is not an executor."""
     with contextlib.suppress(psutil.Error):
         arguments = process.cmdline()
         if EXECUTOR in arguments:

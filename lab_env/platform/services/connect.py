@@ -121,15 +121,13 @@ class Connect(Service):
         return {"connectors": len(known)}
 
     def diagnose(self) -> Iterator[Finding]:
-        """Report the folder of Kafka Connect, or that it has not been fetched."""
         fetched = archive_folder(self.name)
         missing = f"not fetched; lab up {self.name} fetches it once ({MEGABYTES} MB)"
         yield Finding(self.name, "ok", str(fetched or missing))
 
     def _remove(self, name: str) -> None:
-        """Remove a connector with its offsets, which can be deleted only while it is stopped."""
         path = f"/connectors/{quote(name)}"
-        self._call("PUT", f"{path}/stop")
+        self._call("PUT", f"{path}/stop")  # else its offsets cannot be deleted
         self._call("DELETE", f"{path}/offsets")
         self._call("DELETE", path)
 

@@ -37,7 +37,7 @@ class Exporter(Service):
         )
 
     def check(self) -> None:
-        """Check that the exporter's web server answers, even if no pipeline does."""
+        """Check its own web server; the pipelines may be down."""
         try:
             with open_local(f"{self.address()}/-/healthy") as answer:
                 content = answer.read()

@@ -169,10 +169,7 @@ def _java(*options: str) -> list[str]:
 
 
 def quiet_log(*milestones: str) -> list[str]:
-    """JVM options that log only warnings, and the loggers `milestones` from level info.
-
-    So the last twenty lines of the log explain a failure.
-    """
+    """JVM options that log only warnings and milestones: the last lines explain a failure."""
     log = "-Dorg.slf4j.simpleLogger"
     return [
         f"{log}.showDateTime=true",

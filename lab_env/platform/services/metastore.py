@@ -87,11 +87,7 @@ class Metastore(Service):
             raise NotReady(f"it does not answer ({error})") from None
 
     def partitions(self, database: str, table: str) -> list[str]:
-        """Partitions registered for a table, for example `partition_date=2026-11-21`.
-
-        Raises:
-            LabError: the metastore does not answer, or there is no such table.
-        """
+        """Partitions registered for a table, for example `partition_date=2026-11-21`."""
         return self._call("get_partition_names", database, table, -1)  # -1: no limit
 
     def clear(self, namespace: str) -> dict[str, int]:

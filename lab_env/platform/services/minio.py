@@ -65,7 +65,6 @@ class MinIO(Service):
         )
 
     def check(self) -> None:
-        """Request MinIO's health endpoint."""
         try:
             open_local(f"{self.address()}/minio/health/ready").close()
         except urllib.error.HTTPError as error:
@@ -83,11 +82,12 @@ class MinIO(Service):
 
         try:
             _ensure_bucket(client(self._store()), create=not self.external)
-        except (BotoCoreError, ClientError) as error:
-            answer = getattr(error, "response", {}).get("ResponseMetadata", {})
-            if (code := answer.get("HTTPStatusCode")) in (401, 403):
+        except ClientError as error:
+            code, why = error.response["ResponseMetadata"].get("HTTPStatusCode"), str(error)
+            if code in (401, 403):
                 why = f"it refuses these keys for the bucket {settings().s3_bucket} ({code})"
-                raise NotReady(why) from None
+            raise NotReady(why) from None
+        except BotoCoreError as error:
             raise NotReady(str(error)) from None
 
     def links(self) -> dict[str, str]:

@@ -14,8 +14,8 @@ import socket
 import subprocess
 import tempfile
 import time
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from lab_env.platform.errors import LabError
 from lab_env.platform.install.cache import cache
@@ -29,24 +29,15 @@ START_TIMEOUT_S = 20
 BUCKET, KEY = "trial", "object"
 
 
-@dataclass(frozen=True)
-class MinioProgram:
-    """A MinIO that the lab can run.
-
-    Args:
-        origin: where it was found: LAB_MINIO_BINARY, PATH or set-up.
-    """
+class MinioProgram(NamedTuple):
+    """A MinIO that the lab can run."""
 
     path: Path
-    origin: str
+    origin: str  # LAB_MINIO_BINARY, PATH or set-up
 
 
 def find_minio() -> MinioProgram | None:
-    """Find the MinIO to run; None if there is none.
-
-    Raises:
-        LabError: the file in LAB_MINIO_BINARY is not a program.
-    """
+    """Find the MinIO to run; None if there is none."""
     chosen = settings().minio_binary
     if chosen:
         if not (chosen.is_file() and os.access(chosen, os.X_OK)):
@@ -71,8 +62,7 @@ def minio_on_path() -> Path | None:
 def objection(program: Path, again: bool = False) -> str:
     """Reason why the lab does not use a `minio` on PATH; empty if it does.
 
-    Args:
-        again: repeat the trial if it failed before.
+    With `again`, repeat a trial that failed before.
     """
     oldest = versions()["go"]["minio"]["oldest_release"]
     facts = program.stat()
@@ -103,7 +93,6 @@ def _too_old(program: Path, oldest: str) -> str:
 
 
 def _failure(program: Path) -> str:
-    """Reason why the program fails to serve a temporary folder; empty if it succeeds."""
     from lab_env.platform.store import s3_client  # imports boto3: half a second
 
     address = "127.0.0.1", 0

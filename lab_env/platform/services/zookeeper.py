@@ -87,10 +87,8 @@ class ZooKeeper(Service):
 
         Notebooks create nodes below the first; the pipeline's options put the locks of all the
         lesson's tables below the second, by bucket and path. On the lab's own server, free locks in
-        Hudi's default place are also deleted, because they do not show their owner.
-
-        Raises:
-            LabError: a writer holds one of the locks.
+        Hudi's default place are also deleted, because they do not show their owner. A lock that a
+        writer holds is an error.
         """
         from kazoo.exceptions import NotEmptyError
 
@@ -111,8 +109,7 @@ class ZooKeeper(Service):
     def client(self) -> Generator:
         """A connected kazoo client, closed at the end of the `with` block.
 
-        Raises:
-            LabError: the server does not answer, or ends the connection while the body runs.
+        If the server does not answer, also while the body runs, a `LabError` is raised.
         """
         from kazoo.client import KazooClient  # a quarter of a second
         from kazoo.exceptions import KazooException
@@ -148,7 +145,7 @@ def _delete_implicit(client) -> None:
 
 
 def _state_of(server: str) -> tuple[bool, str]:
-    """Return True if a server serves requests, and the first line of its answer or the error."""
+    """Return whether a server serves requests, and the first line of its answer or the error."""
     host, _, port = server.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), TIMEOUT_S) as connection:
