@@ -2,7 +2,6 @@
 
 import pytest
 
-from lab_env.platform.errors import LabError
 from lab_env.platform.processes.state import secrets
 from lab_env.platform.services import SERVICES, connect, manager
 from lab_env.platform.settings import settings
@@ -49,15 +48,6 @@ def test_its_one_plugin_is_the_connector_of_the_cache_also_after_an_update(fetch
     WORKER.program({"rest": 8083})
     (plugin,) = (WORKER.folder / "plugins").iterdir()
     assert plugin.readlink() == newer
-
-
-def test_one_that_was_not_fetched_names_the_command(home, monkeypatch):
-    monkeypatch.setattr(connect, "archive_folder", lambda name: None)
-    with pytest.raises(LabError) as error:
-        WORKER.program({"rest": 8083})
-    assert error.value.next_step == "run: lab up connect"
-    (finding,) = WORKER.diagnose()
-    assert finding.verdict == "ok" and "17 MB" in finding.fact
 
 
 def offsets_file(path, entries: dict[str, str | None]):

@@ -74,8 +74,6 @@ class Worker:
 
 
 class Cluster(Service):
-    """The lab's Spark cluster."""
-
     name = "cluster"
     title = "Spark cluster"
     port_names = ("master", "ui", "worker_1", "worker_2")
@@ -158,7 +156,7 @@ class Cluster(Service):
     def master_state(self) -> dict:
         """State of the master: workers, applications, cores; see Spark's `JsonProtocol`.
 
-        If another program or none answers, `NotReady` is raised.
+        It raises `NotReady` if another program answers in its place, or none.
         """
         try:
             state = request_json("GET", f"{self.page}/json/")

@@ -60,8 +60,6 @@ PROPERTIES = {
 
 
 class Connect(Service):
-    """The lab's worker of Kafka Connect."""
-
     name = "connect"
     title = "Kafka Connect"
     port_names = ("rest",)

@@ -15,8 +15,6 @@ from lab_env.platform.settings import settings
 
 
 class Exporter(Service):
-    """The lab's exporter."""
-
     name = "exporter"
     title = "The exporter"
     port_names = ("metrics",)

@@ -60,8 +60,6 @@ MILESTONES = (
 
 
 class Kafka(Service):
-    """The lab's broker."""
-
     name = "kafka"
     title = "Kafka"
     port_names = ("broker", "controller")
@@ -71,7 +69,6 @@ class Kafka(Service):
     variables = "LAB_KAFKA_BOOTSTRAP and LAB_KAFKA_SECURITY"
 
     def fetch(self, report_progress: Progress) -> None:
-        """Fetch the broker's jars."""
         fetch_jars(self.name, report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:

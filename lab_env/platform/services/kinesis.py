@@ -18,8 +18,6 @@ ANSWER_SECONDS = 2.0
 
 
 class Kinesis(Service):
-    """The lab's emulated Kinesis."""
-
     name = "kinesis"
     title = "Kinesis (emulated)"
     port_names = ("api",)

@@ -44,8 +44,6 @@ logger.datanucleus.level = error
 
 
 class Metastore(Service):
-    """The lab's metastore."""
-
     name = "metastore"
     port_names = ("thrift",)
     scheme = "thrift://"  # as in `hive.metastore.uris`
@@ -55,7 +53,6 @@ class Metastore(Service):
 
     @property
     def title(self) -> str:  # ty: ignore[incompatible-property-override]: nothing sets a title
-        """Name of the catalog in messages: AWS Glue or the Hive Metastore."""
         return "AWS Glue" if settings().catalog == "glue" else "Hive Metastore"
 
     def external_address(self) -> str:

@@ -16,8 +16,6 @@ from lab_env.platform.settings import Endpoints, machine_credentials, settings
 
 
 class MinIO(Service):
-    """The lab's S3 endpoint, with its web console."""
-
     name = "minio"
     port_names = ("api", "console")
     external_setting = "s3_endpoint"

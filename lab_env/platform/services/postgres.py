@@ -53,8 +53,6 @@ OPTIONS = ("-D", "data", "-c", "config_file=server.conf")
 
 
 class Postgres(Service):
-    """The lab's PostgreSQL."""
-
     name = "postgres"
     title = "PostgreSQL"
     port_names = ("sql",)

@@ -49,8 +49,6 @@ SETTINGS = {
 
 
 class Prometheus(Service):
-    """The lab's Prometheus."""
-
     name = "prometheus"
     title = "Prometheus"
     port_names = ("http",)
@@ -62,7 +60,6 @@ class Prometheus(Service):
     own_for_lessons = True
 
     def fetch(self, report_progress: Progress) -> None:
-        """Build the server and promtool."""
         if not _server().exists():
             if missing := self.missing_resources():
                 what = f"{self.title}: {missing}."
@@ -119,7 +116,6 @@ class Prometheus(Service):
         return {"Console of the pipelines": f"{self.address()}/{CONSOLE}"}
 
     def missing_resources(self) -> str:
-        """Describe missing disk space for the build; empty if there is enough."""
         if _server().exists():
             return ""
         needed = versions()["go"][self.name]["build_megabytes"]
@@ -151,7 +147,6 @@ class Prometheus(Service):
         return {"files of rules and targets": removed}
 
     def diagnose(self) -> Iterator[Finding]:
-        """Report the path of Prometheus, or that it has not been built."""
         if not self.external:
             missing = f"not built; lab up {self.name} builds it once ({_cost()})"
             yield Finding(self.name, "ok", str(_server() if _server().exists() else missing))
@@ -226,7 +221,7 @@ def run_promtool(*arguments: str, folder: str | Path) -> subprocess.CompletedPro
 
 
 def _check(what: str, text: str, *command: str) -> None:
-    """Let promtool check a text in the file `rules.yml` or `jobs.yml`."""
+    """Let promtool check a text, which it finds in the file `rules.yml` or `jobs.yml`."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / f"{what}.yml").write_text(text)
         _write_yaml(Path(folder) / "all.yml", {"scrape_config_files": ["jobs.yml"]})

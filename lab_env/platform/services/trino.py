@@ -59,8 +59,6 @@ LOGGING = "=WARN\nBootstrap=WARN\nio.trino.server.Server=INFO\n"
 
 
 class Trino(Service):
-    """The lab's Trino."""
-
     name = "trino"
     title = "Trino"
     port_names = ("http",)

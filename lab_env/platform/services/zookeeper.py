@@ -52,8 +52,6 @@ JARS = ("zookeeper*", "slf4j-api-*", "log4j-*", "netty-*", "metrics-core-*", "sn
 
 
 class ZooKeeper(Service):
-    """The lab's ZooKeeper."""
-
     name = "zookeeper"
     title = "ZooKeeper"
     port_names = ("client",)
@@ -87,8 +85,8 @@ class ZooKeeper(Service):
 
         Notebooks create nodes below the first; the pipeline's options put the locks of all the
         lesson's tables below the second, by bucket and path. On the lab's own server, free locks in
-        Hudi's default place are also deleted, because they do not show their owner. A lock that a
-        writer holds is an error.
+        Hudi's default place are also deleted, because they do not show their owner. It raises a
+        `LabError` if a writer holds a lock.
         """
         from kazoo.exceptions import NotEmptyError
 
@@ -109,7 +107,7 @@ class ZooKeeper(Service):
     def client(self) -> Generator:
         """A connected kazoo client, closed at the end of the `with` block.
 
-        If the server does not answer, also while the body runs, a `LabError` is raised.
+        It raises a `LabError` if the server does not answer, also while the body runs.
         """
         from kazoo.client import KazooClient  # a quarter of a second
         from kazoo.exceptions import KazooException
