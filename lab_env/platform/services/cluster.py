@@ -11,7 +11,6 @@ import itertools
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import psutil
 
@@ -87,8 +86,13 @@ class Cluster(Service):
 
     def program(self, ports: dict[str, int]) -> Program:
         """Write the files of all three programs and describe the master's process."""
-        address = f"{self.scheme}{settings().client_host}:{ports['master']}"
-        _write_files(self.folder, address)
+        own = {
+            "spark.master": f"{self.scheme}{settings().client_host}:{ports['master']}",
+            "spark.authenticate.secret": secrets()["cluster_secret"],
+        }
+        text = "".join(f"{name}={value}\n" for name, value in (PROPERTIES | own).items())
+        (self.folder / "log4j2.properties").write_text(LOG4J2)
+        write_private(settings().cluster_properties, text)
         listens = ("--port", str(ports["master"]), "--webui-port", str(ports["ui"]))
         return self._program(self.name, MASTER, *listens)
 
@@ -205,14 +209,6 @@ class Cluster(Service):
 def program_of(worker: int) -> str:
     """Name of a worker's program, for example `cluster-worker-1`."""
     return f"{Cluster.name}-worker-{worker}"
-
-
-def _write_files(folder: Path, address: str) -> None:
-    """Write the files of master, workers and drivers; only this user can read the secret."""
-    own = {"spark.master": address, "spark.authenticate.secret": secrets()["cluster_secret"]}
-    text = "".join(f"{name}={value}\n" for name, value in (PROPERTIES | own).items())
-    write_private(settings().cluster_properties, text)
-    (folder / "log4j2.properties").write_text(LOG4J2)
 
 
 def _executor(process: psutil.Process) -> tuple[str, str] | None:

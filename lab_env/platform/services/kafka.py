@@ -91,7 +91,7 @@ class Kafka(Service):
             **confluent_options(self.address()),
             "socket.timeout.ms": 3000,
             "reconnect.backoff.max.ms": 200,
-            "logger": _silent_logger(),
+            "logger": logging.Logger("silent", logging.CRITICAL + 1),
         }
         try:
             cluster = AdminClient(options).list_topics(timeout=3)
@@ -174,10 +174,3 @@ def quiet_log(*milestones: str) -> list[str]:
         f"{log}.defaultLogLevel=warn",
         *(f"{log}.log.{name}=info" for name in milestones),
     ]
-
-
-def _silent_logger() -> logging.Logger:
-    logger = logging.getLogger("lab_env.kafka.check")
-    logger.addHandler(logging.NullHandler())
-    logger.propagate = False
-    return logger

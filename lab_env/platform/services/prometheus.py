@@ -173,8 +173,7 @@ class Prometheus(Service):
         self._post("/-/reload")
 
     def _use(self, folder: str, namespace: str, text: str) -> None:
-        (lessons := home() / "lessons").mkdir(exist_ok=True)
-        (lessons / namespace).mkdir(exist_ok=True)
+        (home() / "lessons" / namespace).mkdir(parents=True, exist_ok=True)
         file = self.folder / folder / f"{namespace}.yml"
         before = file.read_text() if file.exists() else None
         file.write_text(text)
