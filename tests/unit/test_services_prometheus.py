@@ -157,14 +157,11 @@ def test_no_disk_to_build_it_is_said_before_it_begins(home, monkeypatch):
     assert "lab up prometheus" in caught.value.next_step
 
 
-def test_a_lesson_refuses_a_prometheus_that_it_cannot_configure_before_it_starts(external):
+def test_a_lesson_refuses_only_a_prometheus_that_it_cannot_configure(external):
+    check_for_lesson(["exporter", "kinesis"])
     with pytest.raises(LabError, match="LAB_PROMETHEUS_URL") as caught:
         check_for_lesson(["exporter", "prometheus"])
     assert "unset LAB_PROMETHEUS_URL" in caught.value.next_step
-
-
-def test_a_lesson_may_use_the_labs_own_servers(home):
-    check_for_lesson(["exporter", "prometheus", "kinesis"])
 
 
 # The handle -----------------------------------------------------------------------------------

@@ -177,12 +177,14 @@ class Service(ABC):
         for program in reversed(self.programs):
             supervisor.remove(program)
 
-    def failed(self) -> bool:
-        """True if a program is missing, is stopped or keeps ending.
+    def failed_program(self) -> str | None:
+        """First program that is missing, is stopped or keeps ending; None without one.
 
         A program that was killed once has not failed, because it restarts.
         """
-        return self._failed_program() is not None
+        known = {program.name: program.state for program in supervisor.status()}
+        given_up = (None, "FATAL", "STOPPED", "BACKOFF")
+        return next((name for name in self.programs if known.get(name) in given_up), None)
 
     def restarts(self) -> int:
         """Number of restarts by the supervisor."""
@@ -196,17 +198,12 @@ class Service(ABC):
                 f"{self.title} at {self.external_address()} cannot be used: {why}.",
                 f"check {self.variables}.",
             )
-        program = self._failed_program() or self.name
+        program = self.failed_program() or self.name
         return LabError(
             f"{self.title} does not start: {why}.",
             f"run: lab doctor   (the whole log: {supervisor.log_path(program)})",
             supervisor.log_tail(program, 20),
         )
-
-    def _failed_program(self) -> str | None:
-        known = {program.name: program.state for program in supervisor.status()}
-        given_up = (None, "FATAL", "STOPPED", "BACKOFF")
-        return next((name for name in self.programs if known.get(name) in given_up), None)
 
 
 def open_local(request: str | urllib.request.Request, timeout: float = 2):

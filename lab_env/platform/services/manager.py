@@ -135,10 +135,8 @@ def status() -> list[ServiceStatus]:
 
 def endpoints() -> Endpoints:
     """Addresses of the running services; a `LabError` if a default service is not running."""
-    stopped = [
-        name for name in DEFAULT if not SERVICES[name].external and not SERVICES[name].running()
-    ]
-    if stopped:
+    needed = map(service_named, DEFAULT)
+    if stopped := [s.name for s in needed if not (s.external or s.running())]:
         raise LabError(f"The services are not running ({', '.join(stopped)}).", "run: lab up")
     return _endpoints()
 
@@ -170,16 +168,10 @@ def warnings() -> list[str]:
 
 def _with_needs(names: Sequence[str]) -> list[Service]:
     """The named services and those that they need, in the order in which they must start."""
-    ordered: dict[str, Service] = {}
-
-    def add(name: str) -> None:
-        for needed in service_named(name).needs:
-            add(needed)
-        ordered.setdefault(name, service_named(name))
-
-    for name in names:
-        add(name)
-    return list(ordered.values())
+    ordered: list[Service] = []
+    for wanted in map(service_named, names):
+        ordered += [*_with_needs(wanted.needs), wanted]
+    return list(dict.fromkeys(ordered))
 
 
 def _fetch_on_demand(service: Service, progress: Callable[[str], None]) -> None:
@@ -212,7 +204,7 @@ def _wait_until_ready(waiting: list[Service], progress: Callable[[str], None]) -
                 progress(f"{service.title} is ready at {service.address()}")
             elif service.external or time.monotonic() > deadline[service.name]:
                 raise service.failure(why)
-            elif service.failed():
+            elif service.failed_program():
                 raise service.failure("its process ended")
             elif service.restarts() >= restarts[service.name] + TOO_OFTEN:
                 # For example, another program has taken its port meanwhile.
@@ -238,7 +230,7 @@ def _why_not_ready(service: Service) -> str | None:
 def _stop_failed(services: list[Service]) -> None:
     """Remove services that failed to start; stop the supervisor if nothing else runs."""
     for service in services:
-        if service.failed():
+        if service.failed_program():
             service.remove()
     if not any(program.alive for program in supervisor.status()):
         supervisor.shutdown()
