@@ -115,19 +115,16 @@ class Connect(Service):
                 self._call("POST", "/connectors", _stopped_connector(name))
             known |= forgotten
         for name in known:
-            self._remove(name)
+            path = f"/connectors/{quote(name)}"
+            self._call("PUT", f"{path}/stop")  # else its offsets cannot be deleted
+            self._call("DELETE", f"{path}/offsets")
+            self._call("DELETE", path)
         return {"connectors": len(known)}
 
     def diagnose(self) -> Iterator[Finding]:
         fetched = archive_folder(self.name)
         missing = f"not fetched; lab up {self.name} fetches it once ({MEGABYTES} MB)"
         yield Finding(self.name, "ok", str(fetched or missing))
-
-    def _remove(self, name: str) -> None:
-        path = f"/connectors/{quote(name)}"
-        self._call("PUT", f"{path}/stop")  # else its offsets cannot be deleted
-        self._call("DELETE", f"{path}/offsets")
-        self._call("DELETE", path)
 
     def _call(self, method: str, path: str, body: dict | None = None):
         """Call the REST interface; retry while it is changing a state and answers 400 or 409."""
