@@ -14,6 +14,7 @@ class Dummy(Service):
 
     name = "dummy"
     title = "The dummy"
+    port_names = ("http",)
     contents = "dummy files"
     fetched_on_demand = True
 
@@ -34,13 +35,9 @@ class Dummy(Service):
 
     def check(self) -> None:
         try:
-            with open_local(self.address()):
-                pass
+            open_local(self.address()).close()
         except OSError as error:
             raise NotReady(f"it does not answer ({error})") from None
-
-    def address(self) -> str:
-        return f"http://{settings().client_host}:{self.port('http')}"
 
     def links(self) -> dict[str, str]:
         return {"Dummy": self.address()}

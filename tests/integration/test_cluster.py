@@ -3,8 +3,6 @@
 Sessions on the cluster are tested in lesson 21, and on an external one in `test_own_cluster.py`.
 """
 
-import urllib.request
-
 import psutil
 import pytest
 from instance import programs_showing
@@ -16,7 +14,7 @@ from lab_env.platform.processes import supervisor
 from lab_env.platform.processes.state import home, secrets
 from lab_env.platform.processes.tree import process_tree
 from lab_env.platform.services import Cluster
-from lab_env.platform.services.base import NotReady
+from lab_env.platform.services.base import NotReady, open_local
 
 pytestmark = pytest.mark.services
 
@@ -39,8 +37,7 @@ def is_ready(cluster: Cluster) -> bool:
 
 
 def page(url: str) -> str:
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(url, timeout=10) as answer:
+    with open_local(url, timeout=10) as answer:
         return answer.read().decode()
 
 

@@ -6,11 +6,10 @@ are skipped with the reason; CI runs them.
 
 import shutil
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing
 
 import pytest
-from instance import Instance
-from own_lab import allowed, lab_environment, listening, wait_until
+from own_lab import allowed, listening, wait_until
 
 from lab_env.lab.faults.freeze import kill
 from lab_env.lab.handle import Lab, reset_lesson
@@ -106,14 +105,6 @@ def write(lab, name: str, first: int, last: int, day: str, sync: bool = True) ->
     rows.write.format("hudi").options(**options).mode("append").save(lab.path(name))
 
 
-@contextmanager
-def soon():
-    """Check that the body, which expects an error, ends within a time limit."""
-    started = time.monotonic()
-    yield
-    assert time.monotonic() - started < allowed(TIMEOUT_S)
-
-
 def test_a_write_registers_its_table_and_a_new_partition_is_synced(lab):
     write(lab, "orders", 0, 3, "2026-11-20")
     assert registered_tables() == ["orders"]
@@ -154,9 +145,11 @@ def test_trino_sees_a_new_commit_at_once(lab, trino):
 
 def test_trino_reports_within_seconds_that_the_store_is_gone(trino):
     supervisor.stop("minio")
+    started = time.monotonic()
     try:
-        with soon(), pytest.raises(Exception, match=r"(?i)s3|connect|load|metadata"):
+        with pytest.raises(Exception, match=r"(?i)s3|connect|load|metadata"):
             trino("SELECT count(*) FROM orders")
+        assert time.monotonic() - started < allowed(TIMEOUT_S)
     finally:
         supervisor.remove("minio")
         lab_services.up(["minio"], progress=lambda line: None)
@@ -177,33 +170,6 @@ def test_a_dropped_table_is_gone_and_its_files_stay(lab):
     assert lab_services.service("metastore").clear(lab.namespace) == {"table names": 1}
     assert DATABASE not in hive.call(uri(), "get_all_databases")
     assert lab.spark.read.format("hudi").load(table).count() >= 5
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (
-            {"LAB_METASTORE_URI": "thrift://127.0.0.1:1"},
-            "Hive Metastore at thrift://127.0.0.1:1",
-        ),
-        ({"LAB_S3_BUCKET": "not-there"}, "it has no bucket not-there; create it there"),
-    ],
-)
-def test_a_wrong_external_server_is_reported_before_anything_starts(
-    services, tmp_path, settings, message
-):
-    home = tmp_path / "wrong"
-    store = {
-        "LAB_S3_ENDPOINT": services.s3_endpoint,
-        "LAB_S3_ACCESS_KEY": services.s3_access_key,
-        "LAB_S3_SECRET_KEY": services.s3_secret_key,
-    }
-    instance = Instance(home, lab_environment(home) | store | settings)
-    with soon():
-        done = instance.lab("up", "metastore")
-    assert done.returncode == 1
-    assert message in done.stderr
-    assert instance.processes() == []
 
 
 def test_a_download_that_cannot_fit_is_refused_with_the_next_step(monkeypatch, tmp_path):

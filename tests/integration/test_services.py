@@ -21,7 +21,7 @@ from botocore.exceptions import ClientError
 from dummy_service import Dummy
 from instance import Instance, programs_showing, running_instance
 from linux import needs_linux
-from own_lab import free_ports, lab_environment, listening, wait_until
+from own_lab import allowed, free_ports, lab_environment, listening, wait_until
 
 from lab_env.course.known_errors import explain
 from lab_env.lab.faults.freeze import kill
@@ -237,66 +237,54 @@ def test_a_service_that_cannot_start_says_why_with_its_log(running, tmp_path):
         instance.lab("down", "--purge")
 
 
-def test_external_services_are_used_and_neither_started_nor_purged(running, tmp_path):
-    home = tmp_path / "external"
-    settings = lab_environment(home)
-    absent = f"127.0.0.1:{settings['LAB_KAFKA_PORT']}"
-    access, secret = running.store_keys()
-    external = {
-        "LAB_S3_ENDPOINT": f"http://{running.address('minio')}",
+def on_the_store_of(other: Instance, home: Path, **more: str) -> Instance:
+    """Return a lab that uses the store of another one, with further settings."""
+    access, secret = other.store_keys()
+    store = {
+        "LAB_S3_ENDPOINT": f"http://{other.address('minio')}",
         "LAB_S3_ACCESS_KEY": access,
         "LAB_S3_SECRET_KEY": secret,
-        # One living broker of several is enough.
-        "LAB_KAFKA_BOOTSTRAP": f"{absent},{running.address('kafka')}",
     }
-    instance = Instance(home, settings | external)
-    done = instance.lab("up")
-    assert done.returncode == 0, done.stderr
+    return Instance(home, lab_environment(home) | store | more)
+
+
+def test_external_services_are_used_and_neither_started_nor_purged(running, tmp_path):
+    # One living broker of several is enough.
+    brokers = f"127.0.0.1:1,{running.address('kafka')}"
+    instance = on_the_store_of(running, tmp_path / "external", LAB_KAFKA_BOOTSTRAP=brokers)
+    instance.up()
     assert [row["state"] for row in instance.status().values()] == ["external", "external"]
     assert instance.processes() == []
     done = instance.lab("down", "--purge")
     assert done.returncode == 0, done.stderr
     assert "tables" not in done.stdout and "topics" not in done.stdout
-    assert f"Kafka at {external['LAB_KAFKA_BOOTSTRAP']} keeps what it has" in done.stdout
+    assert f"Kafka at {brokers} keeps what it has" in done.stdout
     assert_nothing_is_lost(running)
 
 
-def test_an_external_store_that_refuses_the_keys_is_said_to(running, tmp_path):
-    wrong = {
-        "LAB_S3_ENDPOINT": f"http://{running.address('minio')}",
-        "LAB_S3_ACCESS_KEY": running.store_keys()[0],
-        "LAB_S3_SECRET_KEY": "wrong-password",
-    }
-    home = tmp_path / "refused"
-    instance = Instance(home, lab_environment(home) | wrong)
-    done = instance.lab("up", "minio")
+WRONG = {
+    "LAB_S3_SECRET_KEY=wrong-password": "it refuses these keys for the bucket lakehouse (403)",
+    "LAB_S3_ENDPOINT=http://127.0.0.1:1": "http://127.0.0.1:1 cannot be used: it does not answer",
+    "LAB_S3_BUCKET=not-there": "it has no bucket not-there; create it there",
+    "LAB_METASTORE_URI=thrift://127.0.0.1:1": "Hive Metastore at thrift://127.0.0.1:1",
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG)
+def test_a_wrong_external_server_is_reported_before_anything_starts(running, tmp_path, wrong):
+    name, _, value = wrong.partition("=")
+    instance = on_the_store_of(running, tmp_path / "wrong", **{name: value})
+    done = instance.lab("up", "metastore", timeout=allowed(60))
     assert done.returncode == 1 and instance.processes() == []
-    assert "it refuses these keys for the bucket lakehouse (403)" in done.stderr
-    assert "LAB_S3_SECRET_KEY" in done.stderr
+    assert WRONG[wrong] in done.stderr and name in done.stderr
     assert "wrong-password" not in done.stderr
 
 
 def test_without_keys_the_machines_own_are_used(running, tmp_path):
-    home = tmp_path / "role"
-    external = {"LAB_S3_ENDPOINT": f"http://{running.address('minio')}"}
-    own = dict(
-        zip(("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"), running.store_keys(), strict=True)
-    )
-    done = Instance(home, lab_environment(home) | external | own).lab("up", "minio")
-    assert done.returncode == 0, done.stderr
-
-
-def test_an_external_store_that_is_not_there_is_named(tmp_path):
-    home = tmp_path / "absent"
-    settings = lab_environment(home)
-    absent = {"LAB_S3_ENDPOINT": f"http://127.0.0.1:{settings['LAB_MINIO_PORT']}"}
-    instance = Instance(home, settings | absent)
-    done = instance.lab("up", "minio")
-    assert done.returncode == 1 and instance.processes() == []
-    assert (
-        f"The S3 store at {absent['LAB_S3_ENDPOINT']} cannot be used: it does not answer"
-        in done.stderr
-    )
+    environment = (instance := on_the_store_of(running, tmp_path / "role")).environment
+    environment["AWS_ACCESS_KEY_ID"] = environment.pop("LAB_S3_ACCESS_KEY")
+    environment["AWS_SECRET_ACCESS_KEY"] = environment.pop("LAB_S3_SECRET_KEY")
+    instance.up()
 
 
 # A new service ----------------------------------------------------------------------------------

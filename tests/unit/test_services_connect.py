@@ -1,10 +1,7 @@
 """Kafka Connect's start-up files, readiness and resets, and the connectors in its offsets file."""
 
-import json
-
 import pytest
 
-from lab_env.platform.errors import LabError
 from lab_env.platform.processes.state import secrets
 from lab_env.platform.services import SERVICES, connect, manager
 from lab_env.platform.settings import settings
@@ -51,15 +48,6 @@ def test_its_one_plugin_is_the_connector_of_the_cache_also_after_an_update(fetch
     WORKER.program({"rest": 8083})
     (plugin,) = (WORKER.folder / "plugins").iterdir()
     assert plugin.readlink() == newer
-
-
-def test_one_that_was_not_fetched_names_the_command(home, monkeypatch):
-    monkeypatch.setattr(connect, "archive_folder", lambda name: None)
-    with pytest.raises(LabError) as error:
-        WORKER.program({"rest": 8083})
-    assert error.value.next_step == "run: lab up connect"
-    (finding,) = WORKER.diagnose()
-    assert finding.verdict == "ok" and "17 MB" in finding.fact
 
 
 def offsets_file(path, entries: dict[str, str | None]):
@@ -165,14 +153,13 @@ def test_a_connector_goes_before_its_database_and_its_topics(monkeypatch):
         ([{"class": connect.CONNECTOR}], ""),
     ],
 )
-def test_it_is_ready_when_it_lists_the_connector(monkeypatch, tmp_path, plugins, why):
-    def answer(url):
+def test_it_is_ready_when_it_lists_the_connector(monkeypatch, plugins, why):
+    def answer(method, url, timeout):
         if isinstance(plugins, OSError):
             raise plugins
-        (tmp_path / "answer").write_text(json.dumps(plugins))
-        return (tmp_path / "answer").open()
+        return plugins
 
-    monkeypatch.setattr(connect, "open_local", answer)
+    monkeypatch.setattr(connect, "request_json", answer)
     if not why:
         WORKER.check()
         return

@@ -19,11 +19,6 @@ def text(value: str) -> bytes:
 
 
 NAMES = b"\x0f" + struct.pack(">hbi", 0, 11, 2) + text("default") + text("shop") + b"\0"
-# A struct of field 9 with a map in it, which the interface does not declare.
-UNKNOWN = (
-    *(b"\x0c", struct.pack(">h", 9), b"\x0d", struct.pack(">hbbi", 1, 11, 11, 1)),
-    *(text("key"), text("value"), b"\0"),
-)
 REFUSAL = (
     b"\x0c" + struct.pack(">h", 1) + b"\x0b" + struct.pack(">h", 1) + text("no such") + b"\0\0"
 )
@@ -51,16 +46,6 @@ def server():
         thread.start()
         yield once
         thread.join(5)
-
-
-def test_names_come_as_a_list(server):
-    server.answer = reply(2, NAMES)
-    assert hive.call(server.uri, "get_all_databases") == ["default", "shop"]
-
-
-def test_unknown_fields_are_skipped(server):
-    server.answer = reply(2, b"".join(UNKNOWN) + NAMES)
-    assert hive.call(server.uri, "get_all_databases") == ["default", "shop"]
 
 
 def test_all_partitions_of_a_table_are_asked_for(server):

@@ -5,6 +5,7 @@ import pytest
 from lab_env.platform import services
 from lab_env.platform.errors import LabError
 from lab_env.platform.processes import supervisor
+from lab_env.platform.services import connect, postgres, trino
 
 
 class Large:
@@ -82,3 +83,22 @@ def test_ci_never_goes_without_it(large, lines, monkeypatch, trouble):
     else:
         assert services.start_optional("large", lines.append)
     assert lines == []
+
+
+@pytest.mark.parametrize(
+    ("module", "found", "size"),
+    [
+        (connect, "archive_folder", "17 MB"),
+        (postgres, "_server", "25 MB"),
+        (trino, "archive_folder", "0.8 GB"),
+    ],
+)
+def test_one_that_was_not_fetched_names_the_command(home, monkeypatch, module, found, size):
+    name = module.__name__.rpartition(".")[2]
+    monkeypatch.setattr(module, found, lambda *_: None)
+    server = services.SERVICES[name]
+    with pytest.raises(LabError, match="has not been fetched yet") as error:
+        server.program(server.preferred_ports())
+    assert error.value.next_step == f"run: lab up {name}"
+    finding = next(iter(server.diagnose()))
+    assert finding.verdict == "ok" and size in finding.fact

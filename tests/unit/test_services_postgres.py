@@ -101,15 +101,6 @@ def test_clients_get_what_libpq_needs(home):
     assert found["password"] == secrets()["postgres_password"]
 
 
-def test_one_that_was_not_fetched_names_the_command(home, monkeypatch):
-    monkeypatch.setattr(postgres, "_server", lambda: None)
-    with pytest.raises(LabError) as error:
-        SERVER.program({"sql": 5432})
-    assert error.value.next_step == "run: lab up postgres"
-    (finding,) = SERVER.diagnose()
-    assert finding.verdict == "ok" and "25 MB" in finding.fact
-
-
 def test_the_doctor_says_that_this_machine_cannot_run_it_as_root(home, monkeypatch):
     def refuse(title):
         raise LabError(f"{title} refuses to run as root.", "start the lab as another user.")

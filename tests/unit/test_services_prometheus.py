@@ -9,9 +9,8 @@ import yaml
 from lab_env.lab.monitor.handle import PrometheusHandle
 from lab_env.platform import metrics_client
 from lab_env.platform.errors import LabError
-from lab_env.platform.install.go_build import built_program
 from lab_env.platform.install.versions import versions
-from lab_env.platform.services import SERVICES, check_for_lesson, prometheus
+from lab_env.platform.services import check_for_lesson, prometheus
 from lab_env.platform.services.prometheus import PACKAGE, Prometheus, _series_of
 from lab_env.platform.settings import settings
 
@@ -51,11 +50,6 @@ def test_it_scrapes_the_exporter_and_loads_the_rules_of_the_lab_and_of_lessons(b
     assert "--web.listen-address=127.0.0.1:9090" in program.argv
     # In these patterns a path of LAB_HOME with brackets would match nothing.
     assert written["rule_files"] == ["rules/*.yml"] and program.cwd == built.folder
-
-
-def test_what_is_not_built_says_how_it_is_built(home):
-    assert versions()["go"]["prometheus"]["version"] in str(built_program("prometheus"))
-    assert built_program("prometheus", "promtool").parent == built_program("prometheus").parent
 
 
 def test_the_programs_have_checksums_for_their_own_version():
@@ -163,19 +157,11 @@ def test_no_disk_to_build_it_is_said_before_it_begins(home, monkeypatch):
     assert "lab up prometheus" in caught.value.next_step
 
 
-def test_a_lesson_refuses_a_prometheus_that_it_cannot_configure_before_it_starts(external):
+def test_a_lesson_refuses_only_a_prometheus_that_it_cannot_configure(external):
+    check_for_lesson(["exporter", "kinesis"])
     with pytest.raises(LabError, match="LAB_PROMETHEUS_URL") as caught:
         check_for_lesson(["exporter", "prometheus"])
     assert "unset LAB_PROMETHEUS_URL" in caught.value.next_step
-
-
-def test_a_lesson_may_use_the_labs_own_servers(home):
-    check_for_lesson(["exporter", "prometheus", "kinesis"])
-
-
-def test_it_is_listed_last_so_that_it_starts_after_the_exporter():
-    assert SERVICES["prometheus"].needs == ("exporter",)
-    assert SERVICES["exporter"].needs == ("minio", "kafka")
 
 
 # The handle -----------------------------------------------------------------------------------

@@ -9,30 +9,16 @@ SEND_ID_HEADER = "send-id"
 
 
 class Arrival(NamedTuple):
-    """A message in the topic, or a record in the stream.
+    """A message in the topic, or a record in the stream."""
 
-    Args:
-        send_id: its header `send-id`, or the id in a record's partition key; empty without one.
-        partition: topic partition; for Kinesis the shard's number.
-        offset: for Kinesis the sequence number.
-        at: the broker's timestamp, microseconds since 1970 UTC.
-    """
-
-    send_id: str
-    partition: int
-    offset: int
-    at: int
+    send_id: str  # its header `send-id`, or the id in a record's partition key; empty without one
+    partition: int  # for Kinesis the shard's number
+    offset: int  # for Kinesis the sequence number
+    at: int  # the broker's timestamp, microseconds since 1970 UTC
 
 
 def check_topic_name(topic: str) -> str:
-    """Refuse a name that Kafka does not accept; a topic's ledger folder has the same name.
-
-    Returns:
-        The name.
-
-    Raises:
-        LabError: the name is not allowed.
-    """
+    """Refuse a name that Kafka does not accept; a topic's ledger folder has the same name."""
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", topic) or topic in (".", ".."):
         raise LabError(
             f"{topic!r} is not a valid name of a Kafka topic.",

@@ -2,6 +2,8 @@
 
 LAB_KAFKA_SECURITY names a Java properties file, the one that Kafka's own tools take as
 `--command-config`. Spark's source takes it as it is; this module translates it for confluent-kafka.
+If the file cannot be used, a `LabError` is raised. Addresses are `host:port`, or several with
+commas.
 """
 
 import re
@@ -18,26 +20,12 @@ CA = "ssl.truststore.certificates"
 
 
 def confluent_options(bootstrap: str) -> dict[str, str]:
-    """Options for a confluent-kafka client.
-
-    Args:
-        bootstrap: `host:port` of the broker, or several with commas.
-
-    Raises:
-        LabError: the file of LAB_KAFKA_SECURITY cannot be used.
-    """
+    """Options for a confluent-kafka client."""
     return {"bootstrap.servers": bootstrap} | _translated(security_properties())
 
 
 def spark_options(bootstrap: str) -> dict[str, str]:
-    """Options for Spark's Kafka source.
-
-    Args:
-        bootstrap: `host:port` of the broker, or several with commas.
-
-    Raises:
-        LabError: the file of LAB_KAFKA_SECURITY cannot be used.
-    """
+    """Options for Spark's Kafka source."""
     properties = {"bootstrap.servers": bootstrap} | security_properties()
     return {f"kafka.{name}": value for name, value in properties.items()}
 
@@ -47,9 +35,6 @@ def security_properties() -> dict[str, str]:
 
     Paths of PEM files are replaced by their certificates, so that executors on other machines need
     no file.
-
-    Raises:
-        LabError: the file cannot be used.
     """
     path = settings().kafka_security
     if path is None:
@@ -69,7 +54,6 @@ def security_properties() -> dict[str, str]:
 
 
 def _translated(properties: dict[str, str]) -> dict[str, str]:
-    """Translate Java's properties to librdkafka's."""
     options: dict[str, str] = {}
     for name, value in properties.items():
         if name in SAME:
@@ -114,8 +98,8 @@ def _login(jaas: str) -> dict[str, str]:
 
 def _parse(text: str) -> dict[str, str]:
     """Parse a Java properties file: comments, continued lines, `=` or `:`, escapes."""
-    lines = re.sub(r"\\\r?\n[ \t]*", "", text).splitlines()
-    told = [line.strip() for line in lines if line.strip() and line.strip()[0] not in "#!"]
+    lines = [line.strip() for line in re.sub(r"\\\r?\n[ \t]*", "", text).splitlines()]
+    told = [line for line in lines if line and line[0] not in "#!"]
     pairs = (re.split(r"\s*[=:]\s*", line, maxsplit=1) for line in told)
     return {name: _unescape(rest[0]) if rest else "" for name, *rest in pairs}
 

@@ -24,9 +24,8 @@ EMULATOR_KEY = "lab"  # the emulator accepts any key, but a request must be sign
 def client(address: str, seconds: float = TIMEOUT_S):
     """Make a boto3 client of Kinesis.
 
-    Args:
-        address: URL of Kinesis. The lab's emulator gets a dummy key, any other server the keys that
-        boto3 finds: the variables AWS_*, or the machine's role.
+    The lab's emulator gets a dummy key, any other server the keys that boto3 finds: the variables
+    AWS_*, or the machine's role.
     """
     import boto3  # half a second
     from botocore.config import Config
@@ -74,9 +73,6 @@ def ensure_stream(address: str, stream: str, shards: int = 2) -> None:
     """Create the stream in the emulator if it does not exist, and wait until it is active.
 
     On any other server it must already exist, because a stream costs money by the hour.
-
-    Raises:
-        LabError: the name is not allowed, or Kinesis does not answer or refuses.
     """
     check_topic_name(stream)
     kinesis = client(address)
@@ -114,10 +110,8 @@ def iterator_after(kinesis, stream: str, shard_id: str, sequence: str = "") -> s
     """Iterator that begins after a record; without a sequence number, at the oldest record."""
     begin = {"ShardIteratorType": "TRIM_HORIZON"}
     if sequence:
-        begin = {
-            "ShardIteratorType": "AFTER_SEQUENCE_NUMBER",
-            "StartingSequenceNumber": sequence,
-        }
+        begin["ShardIteratorType"] = "AFTER_SEQUENCE_NUMBER"
+        begin["StartingSequenceNumber"] = sequence
     answer = kinesis.get_shard_iterator(StreamName=stream, ShardId=shard_id, **begin)
     return answer["ShardIterator"]
 
@@ -131,11 +125,7 @@ def more_waits(page: dict, limit: int = PAGE) -> bool:
 
 
 def arrivals(address: str, stream: str) -> Iterator[Arrival]:
-    """All records of the stream, shard by shard, in sequence.
-
-    Raises:
-        LabError: Kinesis or the stream cannot be read.
-    """
+    """All records of the stream, shard by shard, in sequence."""
     kinesis = client(address)
     with refusals(address, stream):
         for shard in list_shards(kinesis, stream):
@@ -154,11 +144,7 @@ def arrivals(address: str, stream: str) -> Iterator[Arrival]:
 
 
 def count_records(address: str, stream: str) -> dict[int, int]:
-    """Number of records in each shard, by shard number; counted, as Kinesis does not report it.
-
-    Raises:
-        LabError: Kinesis or the stream cannot be read.
-    """
+    """Number of records in each shard, by shard number; counted, as Kinesis does not report it."""
     return dict(Counter(arrival.partition for arrival in arrivals(address, stream)))
 
 
@@ -167,6 +153,7 @@ def refusals(address: str, stream: str) -> Generator[None]:
     """Turn errors of Kinesis and of the network in the body into a `LabError`."""
     from botocore.exceptions import BotoCoreError, ClientError
 
+    external = settings().kinesis_endpoint
     try:
         yield
     except ClientError as error:
@@ -175,18 +162,18 @@ def refusals(address: str, stream: str) -> Generator[None]:
             what = f"Kinesis at {address} has no stream {stream}, or lost it with its restart."
             made = f"aws kinesis create-stream --stream-name {stream} --shard-count 2"
             own = f"send something first: lab load --topic {stream}   (with LAB_SOURCE=kinesis)"
-            raise LabError(what, f"run: {made}" if settings().kinesis_endpoint else own) from None
+            raise LabError(what, f"run: {made}" if external else own) from None
         message = error.response["Error"].get("Message", "")
         raise LabError(
             f"Kinesis at {address} refuses ({code}): {message}".rstrip(". ") + ".",
             "check the permissions of the keys in use, and LAB_S3_REGION."
-            if settings().kinesis_endpoint
+            if external
             else "run: lab logs kinesis",
         ) from None
     except BotoCoreError as error:
         raise LabError(
             f"Kinesis at {address} does not answer: {error}".rstrip(". ") + ".",
             "check LAB_KINESIS_ENDPOINT, and that the machine has keys for it."
-            if settings().kinesis_endpoint
+            if external
             else "run: lab status   (to start it: lab up kinesis)",
         ) from None

@@ -1,7 +1,11 @@
-"""Create, measure, read and delete Kafka topics; failures raise `LabError`."""
+"""Create, measure, read and delete Kafka topics; failures raise `LabError`.
+
+`bootstrap` is the `host:port` of the broker, or several with commas.
+"""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
 
 from confluent_kafka import (
     OFFSET_BEGINNING,
@@ -23,29 +27,18 @@ NO_LEADER = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABL
 
 
 def ensure_topic(bootstrap: str, topic: str, partitions: int = 3, reset: bool = False) -> None:
-    """Create the topic if it does not exist.
-
-    Args:
-        bootstrap: `host:port` of the broker.
-        partitions: number of topic partitions, for a new topic.
-        reset: delete an existing one first, with all its messages.
-
-    Raises:
-        LabError: the name is not allowed, or the broker cannot be reached or refuses.
-    """
+    """Create the topic if it does not exist; with `reset`, delete an existing one first."""
     check_topic_name(topic)
     admin = AdminClient(confluent_options(bootstrap) | {"log_level": 2})
     if reset:
         delete_topic(bootstrap, topic)
+    new = NewTopic(topic, partitions, BROKERS_CHOICE)
     last_call = time.monotonic() + ADMIN_TIMEOUT_S
     while topic not in _topics(admin, bootstrap):
         try:
-            admin.create_topics([NewTopic(topic, partitions, BROKERS_CHOICE)])[topic].result(
-                ADMIN_TIMEOUT_S
-            )
+            admin.create_topics([new])[topic].result(ADMIN_TIMEOUT_S)
         except KafkaException as error:
-            # A topic just deleted may linger; one just made by another process may not be listed
-            # yet.
+            # A deleted topic may linger; one made by another process may not be listed yet.
             gone_soon = error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS
             if not gone_soon or time.monotonic() > last_call:
                 raise LabError(
@@ -56,30 +49,12 @@ def ensure_topic(bootstrap: str, topic: str, partitions: int = 3, reset: bool = 
 
 
 def delete_topic(bootstrap: str, topic: str) -> None:
-    """Delete the topic with all its messages, if it exists.
-
-    Args:
-        bootstrap: `host:port` of the broker.
-
-    Raises:
-        LabError: the broker cannot be reached or does not delete it.
-    """
+    """Delete the topic with all its messages, if it exists."""
     _delete(bootstrap, lambda name: name == topic)
 
 
 def delete_topics(bootstrap: str, prefix: str) -> list[str]:
-    """Delete all topics whose name begins with a prefix, and wait until they are gone.
-
-    Args:
-        bootstrap: `host:port` of the broker.
-        prefix: beginning of the names, for example `lesson-05.`.
-
-    Returns:
-        The names of the deleted topics.
-
-    Raises:
-        LabError: the broker cannot be reached or does not delete them.
-    """
+    """Delete all topics whose name begins with a prefix; return the names when they are gone."""
     return _delete(bootstrap, lambda name: name.startswith(prefix))
 
 
@@ -106,23 +81,12 @@ def topic_end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
     """End offset of each topic partition: the one after the last message the pipeline may read.
 
     This is Kafka's *last stable offset*: it stops before the first open transaction.
-
-    Args:
-        bootstrap: `host:port` of the broker.
-
-    Raises:
-        LabError: the broker or the topic cannot be read.
     """
-    consumer = _consumer(bootstrap)
-    try:
+    with _consumer(bootstrap) as consumer:
         return {
             partition: _watermarks(consumer, topic, partition)[1]
             for partition in _partitions(consumer, bootstrap, topic)
         }
-    except KafkaException as error:
-        raise _unreachable(bootstrap, error) from None
-    finally:
-        consumer.close()
 
 
 def _watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
@@ -141,17 +105,9 @@ def _watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, in
 
 
 def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
-    """All messages of the topic except aborted ones, in order within each topic partition.
-
-    Args:
-        bootstrap: `host:port` of the broker.
-
-    Raises:
-        LabError: the broker or the topic cannot be read.
-    """
+    """All messages of the topic except aborted ones, in order within each topic partition."""
     ends = topic_end_offsets(bootstrap, topic)
-    consumer = _consumer(bootstrap)
-    try:
+    with _consumer(bootstrap) as consumer:
         consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in ends])
         unfinished = {number for number, end in ends.items() if end}
         last_call = time.monotonic() + ADMIN_TIMEOUT_S
@@ -164,8 +120,7 @@ def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
                         raise KafkaException(error)
                 elif message.offset() < end:
                     yield message
-                # The last offsets may be markers of transactions: then only the end itself is
-                # reported.
+                # If the last offsets are markers of transactions, only the end is reported.
                 if message.offset() >= end - (not error):
                     unfinished.discard(message.partition())
             if time.monotonic() > last_call:
@@ -173,10 +128,6 @@ def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
                     f"Kafka at {bootstrap} stopped sending the messages of {topic}.",
                     "run: lab status   (then try again)",
                 )
-    except KafkaException as error:
-        raise _unreachable(bootstrap, error) from None
-    finally:
-        consumer.close()
 
 
 def arrivals(bootstrap: str, topic: str) -> Iterator[Arrival]:
@@ -190,8 +141,10 @@ def arrivals(bootstrap: str, topic: str) -> Iterator[Arrival]:
         )
 
 
-def _consumer(bootstrap: str) -> Consumer:
-    return Consumer(
+@contextmanager
+def _consumer(bootstrap: str) -> Generator[Consumer]:
+    """A consumer for the body, whose Kafka errors become a `LabError`."""
+    consumer = Consumer(
         confluent_options(bootstrap)
         | {
             "group.id": "ledger",  # the client requires one; no offset is ever committed
@@ -201,6 +154,12 @@ def _consumer(bootstrap: str) -> Consumer:
             "log_level": 2,
         }
     )
+    try:
+        yield consumer
+    except KafkaException as error:
+        raise _unreachable(bootstrap, error) from None
+    finally:
+        consumer.close()
 
 
 def _partitions(consumer: Consumer, bootstrap: str, topic: str) -> list[int]:

@@ -32,13 +32,10 @@ def card(
     link: str | None = None,
     code: str = "",
 ) -> str:
-    """One card as HTML.
+    """One card as HTML: green if `ok` is True, red if False, amber if "warn", neutral if None.
 
-    Args:
-        ok: True draws it green, False red, "warn" amber, None neutral.
-        table: numbers to show; the index is the first column.
-        note: text at the end, in which an empty line separates paragraphs. It may contain inline
-            `code`, and blocks of code between two lines of three backticks.
+    An empty line separates paragraphs of the note, which may contain inline `code`, and blocks of
+    code between two lines of three backticks.
     """
     return html.render(
         "platform/display/card.html.j2",
@@ -60,9 +57,6 @@ def styled(frame: pd.DataFrame, formats: str | dict[str, str] | None = None) -> 
     """Styler of a table whose cells and labels are escaped.
 
     `frame.style` does not escape: an order with a script tag would run it in the notebook.
-
-    Args:
-        formats: formats of the values, as `Styler.format` takes them.
     """
     styler = frame.style.format(formats, escape="html")
     for axis in ("index", "columns"):
@@ -75,7 +69,6 @@ def _block(code: str) -> str:
 
 
 def _paragraph(text: str) -> str:
-    """One paragraph as HTML, with its code marked up."""
     if block := _BLOCK.fullmatch(text):
         return _block(block[1])
     return re.sub(r"`([^`]+)`", r"<code style='color:inherit'>\1</code>", escape(text))

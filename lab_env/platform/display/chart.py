@@ -18,16 +18,9 @@ INK = "#010203"  # stands for the page's text colour until the SVG is written
 
 
 def new_chart(title: str, x: str, y: str, width: float = 6.4, height: float = 3.0):
-    """An empty chart in the course's style.
+    """Matplotlib's figure and axes of an empty chart in the course's style; sizes are in inches.
 
-    Args:
-        x: label of the horizontal axis, with its unit.
-        y: label of the vertical axis, with its unit.
-        width: inches.
-        height: inches.
-
-    Returns:
-        Matplotlib's figure and axes.
+    The labels of the axes, `x` and `y`, name the unit.
     """
     figure, panels = new_panels([title], width=width, height=height)
     panels[0].set(xlabel=x, ylabel=y)
@@ -41,25 +34,14 @@ def new_panels(
     height: float = 2.8,
     one_unit: bool = True,
 ):
-    """Several empty charts in one figure; the charts of a column share the horizontal scale.
+    """Figure and axes of several empty charts, row by row, one per title; sizes are in inches.
 
-    Args:
-        titles: title of each chart, row by row.
-        width: inches.
-        height: inches.
-        one_unit: True if the charts of a row have the same unit and so share the vertical scale.
-
-    Returns:
-        Matplotlib's figure and the list of axes.
+    The charts of a column share the horizontal scale, those of a row with one unit the vertical.
     """
     figure = Figure(figsize=(width, height), layout="constrained")
-    grid = figure.subplots(
-        rows,
-        len(titles) // rows,
-        squeeze=False,
-        sharex="col",
-        sharey="row" if one_unit else False,
-    )
+    sharey = "row" if one_unit else False
+    columns = len(titles) // rows
+    grid = figure.subplots(rows, columns, squeeze=False, sharex="col", sharey=sharey)
     panels = list(grid.flat)
     for axes, title in zip(panels, titles, strict=True):
         axes.set_title(title, loc="left", fontsize=11, fontweight="bold", color=INK)
@@ -75,12 +57,9 @@ def new_panels(
 
 
 def note(axes, text: str, place: tuple, shift: tuple[float, float], **look) -> None:
-    """Write a small text next to a point in a chart.
+    """Write a small text next to a point in a chart, shifted from it by typographic points.
 
-    Args:
-        place: x and y of the point, in the units of the axes.
-        shift: distance from that point to the text, in typographic points.
-        look: keyword arguments of `annotate`, for example `ha="center"`.
+    `look` goes to Matplotlib's `annotate`, for example `ha="center"`.
     """
     look = {"fontsize": 9, "color": INK} | look
     axes.annotate(text, place, shift, textcoords="offset points", **look)
@@ -89,8 +68,7 @@ def note(axes, text: str, place: tuple, shift: tuple[float, float], **look) -> N
 def plot_freshness(axes, quantiles: dict[str, list[float]]) -> None:
     """Plot the share of events that are visible, over the seconds since each was sent.
 
-    Args:
-        quantiles: for each sink, the seconds at evenly spaced shares from 0 to 100 %.
+    `quantiles` has, for each sink, the seconds at evenly spaced shares from 0 to 100 %.
     """
     for sink, seconds in quantiles.items():
         share = [100 * place / (len(seconds) - 1) for place in range(len(seconds))]

@@ -20,13 +20,7 @@ def tint(colour: str, strength: float) -> str:
 
 
 def cell(inside: str, align: str = "right", heat: float | None = None) -> str:
-    """One table cell, as HTML.
-
-    Args:
-        inside: HTML, which is not escaped.
-        align: left, center or right.
-        heat: strength of its colour, from 0 to 1; None for no colour.
-    """
+    """One table cell of HTML, which is not escaped; its colour's strength is from 0 to 1."""
     style = STYLE.format(align) + ";white-space:nowrap"
     if heat is not None:
         # Stronger, the text of the dark theme would not stand out from it.
@@ -35,12 +29,7 @@ def cell(inside: str, align: str = "right", heat: float | None = None) -> str:
 
 
 def table(rows: Iterable[str], note: str) -> str:
-    """HTML table for both themes of the page.
-
-    Args:
-        rows: HTML of the headings and cells of each row.
-        note: text below the table; it is escaped.
-    """
+    """HTML table, in both themes, of rows of headings and cells; the note below it is escaped."""
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     return (
         "<table style='border-collapse:collapse;background:none;"

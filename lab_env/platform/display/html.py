@@ -13,11 +13,9 @@ PACKAGE = Path(__file__).parents[2]
 
 
 def render(template: str, **values) -> str:
-    """Fill in a template and return the HTML.
+    """Fill in a template, named by its path in `lab_env`, and return the HTML.
 
-    Args:
-        template: its path in `lab_env`, for example `platform/display/card.html.j2`.
-        values: the template's variables; text is escaped unless the template marks it as `safe`.
+    Text is escaped unless the template marks it as `safe`.
     """
     return _templates().get_template(template).render(values)
 
@@ -36,11 +34,9 @@ def _templates():
 
 
 def table(head: Sequence[object], rows: Iterable[Sequence[object]], align: str = "right") -> str:
-    """HTML table for both themes of the page.
+    """HTML table for both themes; a missing number is an empty cell.
 
-    Args:
-        rows: numbers and text; a missing number is an empty cell.
-        align: alignment of all columns but the first, which is left-aligned.
+    The alignment is that of all columns but the first, which is left-aligned.
     """
     texts = [[_text(cell) for cell in row] for row in rows]
     return render(

@@ -20,7 +20,7 @@ from lab_env.platform.processes.environment import clean_environment
 from lab_env.platform.processes.ports import choose_ports
 from lab_env.platform.processes.state import folder, read_state
 from lab_env.platform.processes.supervisor import Program
-from lab_env.platform.settings import without_credentials
+from lab_env.platform.settings import settings, without_credentials
 
 # log4j2.properties for a server. Only warnings: the last twenty lines must explain a failure.
 LOG4J2 = """\
@@ -39,51 +39,31 @@ class NotReady(Exception):
 
 @dataclass(frozen=True)
 class Finding:
-    """One result of `lab doctor`.
+    """One result of `lab doctor`; a warning means that it works, but should be checked."""
 
-    Args:
-        subject: examined item, for example `java`.
-        verdict: ok, warn (it works, but should be checked) or fail.
-        fact: what was found.
-        fix: what to do about it; empty if nothing is needed.
-    """
-
-    subject: str
+    subject: str  # for example `java`
     verdict: Literal["ok", "warn", "fail"]
     fact: str
     fix: str = ""
 
 
 class Service(ABC):
-    """One server of the lab; it keeps all its files in LAB_HOME, in the folder with its name.
+    """One server of the lab; it keeps all its files in LAB_HOME, in the folder with its name."""
 
-    Attributes:
-        name: its name in `lab` commands.
-        title: its name in messages.
-        variables: settings that replace it by an external server.
-        needs: names of the services that are started with it.
-        contents: data that users lose when its folder is removed, for example `topics`.
-        has_login: True if clients must present a key or a password.
-        own_for_lessons: True if lessons change its configuration, which an external server refuses.
-        fetched_on_demand: True if its first start fetches it, rather than set-up.
-        start_seconds: maximum time to become ready.
-    """
-
-    name: str
-    title: str
-    variables: str = ""
-    needs: tuple[str, ...] = ()
-    contents: str = ""
-    has_login: bool = False
-    fetched_on_demand: bool = False
-    own_for_lessons: bool = False
-    start_seconds: int = 60
+    name: str  # in `lab` commands
+    title: str  # in messages
+    port_names: tuple[str, ...]  # clients use the first
+    scheme: str = "http://"  # what its address begins with
+    external_setting: str = ""  # the setting with the address of an external server
+    variables: str = ""  # the environment variables that replace it by an external server
+    needs: tuple[str, ...] = ()  # services that are started with it
+    contents: str = ""  # what users lose when its folder is removed, for example `topics`
+    has_login: bool = False  # clients must present a key or a password
+    fetched_on_demand: bool = False  # its first start fetches it, rather than set-up
+    own_for_lessons: bool = False  # lessons change its configuration; an external one refuses that
+    start_seconds: int = 60  # maximum time to become ready
 
     # What each server defines ---------------------------------------------------------------------
-
-    @abstractmethod
-    def preferred_ports(self) -> dict[str, int]:
-        """Default ports by name, from the settings; clients use the first."""
 
     @abstractmethod
     def program(self, ports: dict[str, int]) -> Program:
@@ -91,15 +71,11 @@ class Service(ABC):
 
     @abstractmethod
     def check(self) -> None:
-        """Make a quick client call that changes nothing.
+        """Make a quick client call that changes nothing; raise `NotReady` if it fails."""
 
-        Raises:
-            NotReady: the call failed.
-        """
-
-    @abstractmethod
-    def address(self) -> str:
-        """Address for clients."""
+    def preferred_ports(self) -> dict[str, int]:
+        """Default ports by name, from the settings."""
+        return {name: getattr(settings(), self.port_setting(name)) for name in self.port_names}
 
     def fetch(self, report_progress: Progress) -> None:
         """Fetch the server's programs into the cache, unless the Python packages contain them."""
@@ -107,18 +83,14 @@ class Service(ABC):
 
     def external_address(self) -> str:
         """Address of the external server in the settings; empty if they name none."""
-        return ""
+        return getattr(settings(), self.external_setting) if self.external_setting else ""
 
     def probe(self) -> None:
-        """Check with a client call that the service is usable; create what clients need.
-
-        Raises:
-            NotReady: the call failed.
-        """
+        """Like `check`, but may also create what clients need."""
         self.check()
 
     def endpoints(self) -> dict[str, str]:
-        """Fields of `Endpoints` that describe this server."""
+        """Fields of `Endpoints` that describe this server, even if it is not running."""
         return {}
 
     def links(self) -> dict[str, str]:
@@ -126,13 +98,9 @@ class Service(ABC):
         return {}
 
     def clear(self, namespace: str) -> dict[str, int]:
-        """Remove a lesson's data from this running server.
+        """Remove a lesson's data from this running server; return how much there was.
 
-        Args:
-            namespace: namespace of the lesson, for example `lesson-05`.
-
-        Returns:
-            Number of removed objects by kind (a plural noun), for example `{"topics": 2}`.
+        For the namespace `lesson-05` the result may be `{"topics": 2}`.
         """
         return {}
 
@@ -145,10 +113,7 @@ class Service(ABC):
         return ""
 
     def diagnose(self) -> Iterable[Finding]:
-        """Findings for `lab doctor` about the program itself.
-
-        The doctor itself checks every service's ports, and that it answers.
-        """
+        """Check the program itself; the doctor checks the ports, and that the server answers."""
         return ()
 
     @property
@@ -168,16 +133,22 @@ class Service(ABC):
         """The server's folder in LAB_HOME; created if missing."""
         return folder(self.name)
 
+    def address(self) -> str:
+        """Address for clients: the external server's, or that of the first port."""
+        return self.external_address() or self.url(self.port_names[0], self.scheme)
+
+    def url(self, port: str, scheme: str = "http://") -> str:
+        """URL of one of the server's ports, by its name."""
+        return f"{scheme}{settings().client_host}:{self.port(port)}"
+
     def port(self, name: str) -> int:
-        """Port number chosen at the last start for a name of `preferred_ports()`."""
+        """Port number chosen at the last start; before it, the preferred one."""
         ports = read_state().get(self.name, {}).get("ports", {})
         return ports.get(name, self.preferred_ports()[name])
 
-    def port_variable(self, name: str) -> str:
-        """Setting for a port: `LAB_KAFKA_PORT` for the first, then `LAB_KAFKA_<NAME>_PORT`."""
-        first = next(iter(self.preferred_ports()))
-        part = "" if name == first else f"_{name}"
-        return f"LAB_{self.name}{part}_PORT".upper()
+    def port_setting(self, name: str) -> str:
+        """Setting for a port: `kafka_port` for the first, then `kafka_<name>_port`."""
+        return f"{self.name}_port" if name == self.port_names[0] else f"{self.name}_{name}_port"
 
     def running(self) -> bool:
         """True if the server's process is running in this lab."""
@@ -206,12 +177,14 @@ class Service(ABC):
         for program in reversed(self.programs):
             supervisor.remove(program)
 
-    def failed(self) -> bool:
-        """True if a program is missing, is stopped or keeps ending.
+    def failed_program(self) -> str | None:
+        """First program that is missing, is stopped or keeps ending; None without one.
 
         A program that was killed once has not failed, because it restarts.
         """
-        return self._failed_program() is not None
+        known = {program.name: program.state for program in supervisor.status()}
+        given_up = (None, "FATAL", "STOPPED", "BACKOFF")
+        return next((name for name in self.programs if known.get(name) in given_up), None)
 
     def restarts(self) -> int:
         """Number of restarts by the supervisor."""
@@ -219,39 +192,22 @@ class Service(ABC):
         return status.restarts if status else 0
 
     def failure(self, why: str) -> LabError:
-        """Build the error for a service that does not become ready.
-
-        Args:
-            why: reason of the last failed probe.
-        """
+        """Build the error for a service whose last probe failed for this reason."""
         if self.external:
             return LabError(
                 f"{self.title} at {self.external_address()} cannot be used: {why}.",
                 f"check {self.variables}.",
             )
-        program = self._failed_program() or self.name
+        program = self.failed_program() or self.name
         return LabError(
             f"{self.title} does not start: {why}.",
             f"run: lab doctor   (the whole log: {supervisor.log_path(program)})",
             supervisor.log_tail(program, 20),
         )
 
-    def _failed_program(self) -> str | None:
-        """First program of the server that has failed or is missing; None without one."""
-        known = {program.name: program.state for program in supervisor.status()}
-        given_up = (None, "FATAL", "STOPPED", "BACKOFF")
-        return next((name for name in self.programs if known.get(name) in given_up), None)
-
 
 def open_local(request: str | urllib.request.Request, timeout: float = 2):
-    """Open a URL of this machine, ignoring proxy variables.
-
-    Args:
-        timeout: seconds.
-
-    Raises:
-        OSError: the server does not answer in time, or refuses (`urllib.error.HTTPError`).
-    """
+    """Open a URL of this machine, ignoring proxy variables; an `OSError` if it fails."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     return opener.open(request, timeout=timeout)
 
@@ -264,9 +220,6 @@ def request_json(
     timeout: float = 10,
 ):
     """Call a JSON interface of this machine; return the decoded answer, None if it is empty.
-
-    Args:
-        timeout: seconds.
 
     Raises:
         OSError: the server does not answer in time, or refuses (`urllib.error.HTTPError`).
@@ -282,10 +235,9 @@ def request_json(
 def run_tool(
     command: Sequence[str | Path], folder: str | Path, text: str = ""
 ) -> subprocess.CompletedProcess[str]:
-    """Run a server's own tool to completion in a folder, without credentials; capture its output.
+    """Run a server's own tool in a folder, without credentials; capture its output.
 
-    Args:
-        text: the tool's input.
+    The tool reads `text` from its standard input.
     """
     return subprocess.run(
         command,

@@ -10,8 +10,7 @@ import contextlib
 import itertools
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 import psutil
 
@@ -60,53 +59,40 @@ PROPERTIES = {
 
 @dataclass(frozen=True)
 class Worker:
-    """One worker of the cluster.
+    """One worker of the cluster, with the process ids of its executors.
 
-    Args:
-        number: 1 or 2.
-        program: name of its supervised program; `lab logs` shows its log.
-        alive: whether the master considers it alive.
-        pid: 0 if it does not run.
-        executors: process ids by application and executor id, for example
-        `("app-20261123051200-0000", "1")`.
-        page: web page.
+    Their keys are the ids of application and executor, as in `("app-20261123051200-0000", "1")`.
     """
 
-    number: int
-    program: str
-    alive: bool
-    pid: int
-    executors: dict[tuple[str, str], int] = field(default_factory=dict)
-    page: str = ""
+    number: int  # 1 or 2
+    program: str  # name of its supervised program, for `lab logs`
+    alive: bool  # the master considers it alive
+    pid: int  # 0 if it does not run
+    executors: dict[tuple[str, str], int]
+    page: str  # URL of its web page
 
 
 class Cluster(Service):
-    """The lab's Spark cluster."""
-
     name = "cluster"
     title = "Spark cluster"
+    port_names = ("master", "ui", "worker_1", "worker_2")
+    scheme = "spark://"
     needs = ("minio",)
     has_login = True
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """Names of the master and the workers."""
         return (self.name, *map(program_of, WORKERS))
-
-    def preferred_ports(self) -> dict[str, int]:
-        """Ports of the master and of the web pages."""
-        chosen = settings()
-        return {
-            "master": chosen.cluster_port,
-            "ui": chosen.cluster_ui_port,
-            "worker_1": chosen.cluster_worker_1_port,
-            "worker_2": chosen.cluster_worker_2_port,
-        }
 
     def program(self, ports: dict[str, int]) -> Program:
         """Write the files of all three programs and describe the master's process."""
-        address = f"spark://{settings().client_host}:{ports['master']}"
-        _write_files(self.folder, address)
+        own = {
+            "spark.master": f"{self.scheme}{settings().client_host}:{ports['master']}",
+            "spark.authenticate.secret": secrets()["cluster_secret"],
+        }
+        text = "".join(f"{name}={value}\n" for name, value in (PROPERTIES | own).items())
+        (self.folder / "log4j2.properties").write_text(LOG4J2)
+        write_private(settings().cluster_properties, text)
         listens = ("--port", str(ports["master"]), "--webui-port", str(ports["ui"]))
         return self._program(self.name, MASTER, *listens)
 
@@ -132,7 +118,10 @@ class Cluster(Service):
         A worker that finds no master retries only after five to fifteen seconds.
         """
         super().start()
-        self._wait_for_master()
+        address = f"{settings().client_host}:{self.port('master')}"
+        deadline = time.monotonic() + MASTER_SECONDS
+        while time.monotonic() < deadline and not accepts(address, 1):
+            time.sleep(0.1)
         for number in WORKERS:
             self.start_worker(number)
 
@@ -147,41 +136,31 @@ class Cluster(Service):
         supervisor.stop(program_of(number))
 
     def check(self) -> None:
-        """Check that the master's workers are all alive."""
         alive = self.master_state()["aliveworkers"]
         if alive < len(WORKERS):
             raise NotReady(f"{alive} of {len(WORKERS)} workers are alive")
 
-    def address(self) -> str:
-        """URL of the master, as `spark.master` takes it."""
-        return f"spark://{settings().client_host}:{self.port('master')}"
-
     @property
     def page(self) -> str:
         """The master's web page; `/json/` below it returns its state."""
-        return self._page("ui")
+        return self.url("ui")
 
     def missing_resources(self) -> str:
-        """Describe missing memory for the cluster and its executors; empty if there is enough."""
         free = memory().available / 1e9
         return "" if free > MEMORY else f"{MEMORY} GB of memory must be free; only {free:.1f} GB is"
 
     def diagnose(self) -> Iterator[Finding]:
-        """Warn if there is too little memory for the cluster."""
         if not self.running() and (missing := self.missing_resources()):
-            yield Finding(
-                self.name, "warn", missing, "close other programs, then run: lab up cluster"
-            )
+            fix = "close other programs, then run: lab up cluster"
+            yield Finding(self.name, "warn", missing, fix)
 
     def links(self) -> dict[str, str]:
-        """The master's web page, which links to the pages of workers and applications."""
         return {"Spark cluster": self.page} if self.running() else {}
 
     def master_state(self) -> dict:
         """State of the master: workers, applications, cores; see Spark's `JsonProtocol`.
 
-        Raises:
-            NotReady: the master does not answer, or another program answers in its place.
+        It raises `NotReady` if another program answers in its place, or none.
         """
         try:
             state = request_json("GET", f"{self.page}/json/")
@@ -192,41 +171,28 @@ class Cluster(Service):
         return state
 
     def workers(self) -> list[Worker]:
-        """Workers, with the process of each executor.
-
-        Raises:
-            LabError: the master does not answer.
-        """
+        """Workers, with the process of each executor; a `LabError` if the master is down."""
         try:
             state = self.master_state()
         except NotReady as why:
             raise LabError(f"{self.title}: {why}.", "run: lab up cluster") from None
-        alive = {
-            worker["webuiaddress"] for worker in state["workers"] if worker["state"] == "ALIVE"
-        }
-        return [self._worker(number, alive) for number in WORKERS]
-
-    def _worker(self, number: int, alive: set[str]) -> Worker:
-        name, page = program_of(number), self._page(f"worker_{number}")
-        processes = supervisor.processes_of(name)
-        executors = {who: child.pid for child in processes[1:] if (who := _executor(child))}
-        pid = processes[0].pid if processes else 0
-        return Worker(number, name, page in alive, pid, executors, page)
-
-    def _page(self, port: str) -> str:
-        return f"http://{settings().client_host}:{self.port(port)}"
+        alive = [w["webuiaddress"] for w in state["workers"] if w["state"] == "ALIVE"]
+        found = []
+        for number in WORKERS:
+            name, page = program_of(number), self.url(f"worker_{number}")
+            processes = supervisor.processes_of(name)
+            executors = {who: child.pid for child in processes[1:] if (who := _executor(child))}
+            pid = processes[0].pid if processes else 0
+            found.append(Worker(number, name, page in alive, pid, executors, page))
+        return found
 
     def _program(self, name: str, main: str, *arguments: str, **env: str) -> Program:
         return Program(
             name=name,
             argv=[
                 *(str(java_program()), *JVM, "-cp", f"{pyspark_home()}/jars/*", main),
-                *(
-                    "--host",
-                    settings().client_host,
-                    "--properties-file",
-                    settings().cluster_properties.name,
-                ),
+                *("--host", settings().client_host),
+                *("--properties-file", settings().cluster_properties.name),
                 *arguments,
             ],
             env={
@@ -239,28 +205,14 @@ class Cluster(Service):
             cwd=self.folder,
         )
 
-    def _wait_for_master(self) -> None:
-        address = f"{settings().client_host}:{self.port('master')}"
-        deadline = time.monotonic() + MASTER_SECONDS
-        while time.monotonic() < deadline and not accepts(address, 1):
-            time.sleep(0.1)
-
 
 def program_of(worker: int) -> str:
     """Name of a worker's program, for example `cluster-worker-1`."""
     return f"{Cluster.name}-worker-{worker}"
 
 
-def _write_files(folder: Path, address: str) -> None:
-    """Write the files of master, workers and drivers; only this user can read the secret."""
-    own = {"spark.master": address, "spark.authenticate.secret": secrets()["cluster_secret"]}
-    text = "".join(f"{name}={value}\n" for name, value in (PROPERTIES | own).items())
-    write_private(settings().cluster_properties, text)
-    (folder / "log4j2.properties").write_text(LOG4J2)
-
-
 def _executor(process: psutil.Process) -> tuple[str, str] | None:
-    """Application id and executor id of a process; None if it is not an executor."""
+    """Ids of application and executor; None if the process is not an executor."""
     with contextlib.suppress(psutil.Error):
         arguments = process.cmdline()
         if EXECUTOR in arguments:

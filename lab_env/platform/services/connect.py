@@ -5,7 +5,6 @@ connectors' offsets in a file, but not the connectors: after a restart they must
 and then resume from their offsets. Lesson 15 teaches this, so the lab does not hide it.
 """
 
-import json
 import os
 import re
 import time
@@ -25,7 +24,6 @@ from lab_env.platform.services.base import (
     Finding,
     NotReady,
     Service,
-    open_local,
     request_json,
     write_properties,
 )
@@ -62,17 +60,12 @@ PROPERTIES = {
 
 
 class Connect(Service):
-    """The lab's worker of Kafka Connect."""
-
     name = "connect"
     title = "Kafka Connect"
+    port_names = ("rest",)
     contents = "offsets of connectors"
     needs = ("kafka",)
     fetched_on_demand = True
-
-    def preferred_ports(self) -> dict[str, int]:
-        """Port of the REST interface."""
-        return {"rest": settings().connect_port}
 
     def fetch(self, report_progress: Progress) -> None:
         """Fetch the worker, which also uses the broker's jars, and Debezium's connector."""
@@ -81,7 +74,6 @@ class Connect(Service):
         fetch_archive(self.name, report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:
-        """Prepare the worker's folder and describe its process."""
         plugin = archive_folder(self.name)
         if plugin is None:
             raise LabError("Kafka Connect has not been fetched yet.", "run: lab up connect")
@@ -101,16 +93,12 @@ class Connect(Service):
     def check(self) -> None:
         """List the plugins; Debezium's connector must be one of them."""
         try:
-            with open_local(f"{self.address()}/connector-plugins") as answer:
-                plugins = {plugin["class"] for plugin in json.load(answer)}
+            found = request_json("GET", f"{self.address()}/connector-plugins", timeout=2)
+            plugins = {plugin["class"] for plugin in found or ()}
         except (OSError, ValueError) as error:
             raise NotReady(f"it does not answer ({error})") from None
         if CONNECTOR not in plugins:
             raise NotReady(f"{CONNECTOR} is not among its plugins")
-
-    def address(self) -> str:
-        """URL of the REST interface."""
-        return f"http://{settings().client_host}:{self.port('rest')}"
 
     def clear(self, namespace: str) -> dict[str, int]:
         """Delete the lesson's connectors, for example `lesson-15.orders`, and their offsets.
@@ -127,21 +115,16 @@ class Connect(Service):
                 self._call("POST", "/connectors", _stopped_connector(name))
             known |= forgotten
         for name in known:
-            self._remove(name)
+            path = f"/connectors/{quote(name)}"
+            self._call("PUT", f"{path}/stop")  # else its offsets cannot be deleted
+            self._call("DELETE", f"{path}/offsets")
+            self._call("DELETE", path)
         return {"connectors": len(known)}
 
     def diagnose(self) -> Iterator[Finding]:
-        """Report the folder of Kafka Connect, or that it has not been fetched."""
         fetched = archive_folder(self.name)
         missing = f"not fetched; lab up {self.name} fetches it once ({MEGABYTES} MB)"
         yield Finding(self.name, "ok", str(fetched or missing))
-
-    def _remove(self, name: str) -> None:
-        """Remove a connector with its offsets, which can be deleted only while it is stopped."""
-        path = f"/connectors/{quote(name)}"
-        self._call("PUT", f"{path}/stop")
-        self._call("DELETE", f"{path}/offsets")
-        self._call("DELETE", path)
 
     def _call(self, method: str, path: str, body: dict | None = None):
         """Call the REST interface; retry while it is changing a state and answers 400 or 409."""

@@ -100,9 +100,8 @@ def _python() -> Iterator[Finding]:
     if sys.version_info[:2] in usable:
         yield Finding("python", "ok", f"{version} ({sys.executable})")
     else:
-        yield Finding(
-            "python", "fail", f"{version}; {bootstrap.pythons(usable)} is needed", "run: make setup"
-        )
+        fact = f"{version}; {bootstrap.pythons(usable)} is needed"
+        yield Finding("python", "fail", fact, "run: make setup")
 
 
 def _packages() -> Iterator[Finding]:
@@ -152,19 +151,14 @@ def _java_libraries() -> Iterator[Finding]:
 
 
 def _jars() -> Iterator[Finding]:
-    on_demand = {
-        name for name, service in SERVICES.items() if service.fetched_on_demand or service.external
-    }
-    on_demand |= ON_DEMAND
-    found = {
-        name: pins
-        for name, pins in versions()["jars"].items()
-        if name not in on_demand or jars_fetched(name)
-    }
-    for name in found:
-        jar_folder(name)
-    sets = ", ".join(f"{name} ({len(pins)})" for name, pins in found.items())
-    yield Finding("jars", "ok", f"complete: {sets}")
+    optional = [s.name for s in SERVICES.values() if s.fetched_on_demand or s.external]
+    optional += ON_DEMAND
+    sets = []
+    for name, pins in versions()["jars"].items():
+        if name not in optional or jars_fetched(name):
+            jar_folder(name)  # an error if one is missing
+            sets.append(f"{name} ({len(pins)})")
+    yield Finding("jars", "ok", f"complete: {', '.join(sets)}")
 
 
 def _minio() -> Iterator[Finding]:
@@ -191,10 +185,10 @@ def _memory() -> Iterator[Finding]:
     free, total = found.available / GIGABYTE, found.total / GIGABYTE
     used_by_lab = sum(resident_bytes(program.pid) for program in supervisor.status()) / GIGABYTE
     enough = free + used_by_lab >= NEEDED_MEMORY
-    limited = container_memory() is not None
-    where = " in this container" if limited else ""
+    where, more = "", "close other programs"
+    if container_memory():
+        where, more = " in this container", "give the container more"
     fact = f"{free:.1f} of {total:.1f} GB free{where}; the lab needs {NEEDED_MEMORY}"
-    more = "give the container more" if limited else "close other programs"
     fix = f"{more}, or set LAB_SPARK_MEMORY=700m"
     if is_wsl():
         fix += (
@@ -219,7 +213,7 @@ def _leftovers() -> Iterator[Finding]:
 def _ports() -> Iterator[Finding]:
     """Check the ports of stopped services; a busy one is fine, because `lab up` takes another."""
     wanted = {
-        port: service.port_variable(name)
+        port: f"LAB_{service.port_setting(name)}".upper()
         for service in SERVICES.values()
         if not (service.external or service.running())
         for name, port in service.preferred_ports().items()

@@ -15,15 +15,10 @@ from lab_env.platform.settings import settings
 
 
 class Exporter(Service):
-    """The lab's exporter."""
-
     name = "exporter"
     title = "The exporter"
+    port_names = ("metrics",)
     needs = ("minio", "kafka")
-
-    def preferred_ports(self) -> dict[str, int]:
-        """Port of the metrics page."""
-        return {"metrics": settings().exporter_port}
 
     def program(self, ports: dict[str, int]) -> Program:
         """Describe its process, which finds the pipelines to watch by itself."""
@@ -40,7 +35,7 @@ class Exporter(Service):
         )
 
     def check(self) -> None:
-        """Check that the exporter's web server answers, even if no pipeline does."""
+        """Check its own web server; the pipelines may be down."""
         try:
             with open_local(f"{self.address()}/-/healthy") as answer:
                 content = answer.read()
@@ -49,10 +44,5 @@ class Exporter(Service):
         if b"exporter of the pipelines" not in content:
             raise NotReady(f"another program answers at {self.address()}")
 
-    def address(self) -> str:
-        """URL of the exporter; `/metrics` is the page."""
-        return f"http://{settings().client_host}:{self.port('metrics')}"
-
     def links(self) -> dict[str, str]:
-        """The page of metrics."""
         return {"Metrics of the pipelines": f"{self.address()}/metrics"} if self.running() else {}

@@ -12,16 +12,7 @@ SCHEME = "glue://"  # the address of Glue in a region, for example `glue://eu-ce
 
 
 def call(uri: str, method: str, *arguments, seconds: float = 5) -> Any:
-    """Call a method of `hive.INTERFACE`.
-
-    Args:
-        uri: `glue://region`.
-        method: for example `get_all_tables`.
-        seconds: timeout for the connection, and for each answer.
-
-    Raises:
-        HiveError: the call failed.
-    """
+    """Call a method of `hive.INTERFACE` at `glue://region`; a `HiveError` if it fails."""
     import boto3  # half a second
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError
@@ -34,14 +25,6 @@ def call(uri: str, method: str, *arguments, seconds: float = 5) -> Any:
         return METHODS[method](client, *arguments)
     except (BotoCoreError, ClientError) as error:
         raise HiveError(str(error)) from None
-
-
-def _databases(client) -> list[str]:
-    return _names(client, "get_databases", "DatabaseList")
-
-
-def _tables(client, database: str) -> list[str]:
-    return _names(client, "get_tables", "TableList", DatabaseName=database)
 
 
 def _partitions(client, database: str, table: str, limit: int) -> list[str]:
@@ -64,8 +47,10 @@ def _names(client, operation: str, field: str, **arguments) -> list[str]:
 
 
 METHODS = {
-    "get_all_databases": _databases,
-    "get_all_tables": _tables,
+    "get_all_databases": lambda client: _names(client, "get_databases", "DatabaseList"),
+    "get_all_tables": lambda client, database: _names(
+        client, "get_tables", "TableList", DatabaseName=database
+    ),
     "get_partition_names": _partitions,
     "drop_database": _drop,
 }

@@ -26,15 +26,9 @@ class HiveError(Exception):
 
 
 def call(uri: str, method: str, *arguments, seconds: float = 5) -> Any:
-    """Call a method of `INTERFACE`.
+    """Call a method of `INTERFACE` at `thrift://host:port`; a `HiveError` if it fails.
 
-    Args:
-        uri: `thrift://host:port` of the metastore.
-        method: for example `get_all_tables`.
-        seconds: timeout for the connection, and for each part of the answer.
-
-    Raises:
-        HiveError: the call failed.
+    The timeout in seconds applies to the connection, and to each part of the answer.
     """
     import thriftpy2  # with its RPC module, a sixth of a second
     from thriftpy2.protocol.cybin import ProtocolError  # ty: ignore[missing-module-member]: compiled

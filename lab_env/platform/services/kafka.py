@@ -60,27 +60,18 @@ MILESTONES = (
 
 
 class Kafka(Service):
-    """The lab's broker."""
-
     name = "kafka"
     title = "Kafka"
+    port_names = ("broker", "controller")
+    scheme = ""
+    external_setting = "kafka_bootstrap"
     contents = "topics"
     variables = "LAB_KAFKA_BOOTSTRAP and LAB_KAFKA_SECURITY"
 
-    def preferred_ports(self) -> dict[str, int]:
-        """Ports of the broker and its controller."""
-        return {"broker": settings().kafka_port, "controller": settings().kafka_controller_port}
-
-    def external_address(self) -> str:
-        """Value of LAB_KAFKA_BOOTSTRAP."""
-        return settings().kafka_bootstrap
-
     def fetch(self, report_progress: Progress) -> None:
-        """Fetch the broker's jars."""
         fetch_jars(self.name, report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:
-        """Prepare the broker's folder, format it at the first start, and describe the process."""
         _configure(self.folder / "server.properties", ports, "data")
         if not (self.folder / "data" / "meta.properties").exists():
             _format_storage(self.folder, ports)
@@ -100,7 +91,7 @@ class Kafka(Service):
             **confluent_options(self.address()),
             "socket.timeout.ms": 3000,
             "reconnect.backoff.max.ms": 200,
-            "logger": _silent_logger(),
+            "logger": logging.Logger("silent", logging.CRITICAL + 1),
         }
         try:
             cluster = AdminClient(options).list_topics(timeout=3)
@@ -111,12 +102,7 @@ class Kafka(Service):
         if not self.external and cluster.cluster_id != read_state()[self.name]["cluster_id"]:
             raise NotReady(f"another Kafka answers at {self.address()}")
 
-    def address(self) -> str:
-        """The bootstrap servers."""
-        return self.external_address() or f"{settings().client_host}:{self.port('broker')}"
-
     def endpoints(self) -> dict[str, str]:
-        """The bootstrap servers."""
         return {"kafka_bootstrap": self.address()}
 
     def diagnose(self) -> Iterator[Finding]:
@@ -180,10 +166,7 @@ def _java(*options: str) -> list[str]:
 
 
 def quiet_log(*milestones: str) -> list[str]:
-    """JVM options that log only warnings, and the loggers `milestones` from level info.
-
-    So the last twenty lines of the log explain a failure.
-    """
+    """JVM options that log only warnings and milestones: the last lines explain a failure."""
     log = "-Dorg.slf4j.simpleLogger"
     return [
         f"{log}.showDateTime=true",
@@ -191,10 +174,3 @@ def quiet_log(*milestones: str) -> list[str]:
         f"{log}.defaultLogLevel=warn",
         *(f"{log}.log.{name}=info" for name in milestones),
     ]
-
-
-def _silent_logger() -> logging.Logger:
-    logger = logging.getLogger("lab_env.kafka.check")
-    logger.addHandler(logging.NullHandler())
-    logger.propagate = False
-    return logger

@@ -18,22 +18,13 @@ ANSWER_SECONDS = 2.0
 
 
 class Kinesis(Service):
-    """The lab's emulated Kinesis."""
-
     name = "kinesis"
     title = "Kinesis (emulated)"
+    port_names = ("api",)
+    external_setting = "kinesis_endpoint"
     variables = "LAB_KINESIS_ENDPOINT"
 
-    def preferred_ports(self) -> dict[str, int]:
-        """Port of the API."""
-        return {"api": settings().kinesis_port}
-
-    def external_address(self) -> str:
-        """Value of LAB_KINESIS_ENDPOINT."""
-        return settings().kinesis_endpoint
-
     def program(self, ports: dict[str, int]) -> Program:
-        """Describe the emulator's process."""
         return Program(
             name=self.name,
             argv=[
@@ -44,7 +35,6 @@ class Kinesis(Service):
         )
 
     def check(self) -> None:
-        """List the streams."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
@@ -55,13 +45,7 @@ class Kinesis(Service):
         except BotoCoreError as error:
             raise NotReady(str(error)) from None
 
-    def address(self) -> str:
-        """Endpoint for Kinesis clients."""
-        own = f"http://{settings().client_host}:{self.port('api')}"
-        return self.external_address() or own
-
     def endpoints(self) -> dict[str, str]:
-        """Address of Kinesis, even if it is not running."""
         return {"kinesis": self.address()}
 
     def client(self):

@@ -17,6 +17,7 @@ from collections import OrderedDict
 from functools import wraps
 
 from moto.kinesis.models import KinesisBackend, Record, Shard, Stream
+from moto.kinesis.utils import decompose_shard_iterator
 from moto.server import main
 
 FIRST_SEQUENCE_NUMBER = 49 * 10**54
@@ -65,20 +66,13 @@ def ending(get_records):
     @wraps(get_records)
     def wrapper(backend, stream_arn, iterator, limit):
         following, records, behind = get_records(backend, stream_arn, iterator, limit)
-        stream_name, shard_id, newest = decompose(following)
+        stream_name, shard_id, newest = decompose_shard_iterator(following)
         stream = backend.describe_stream(stream_arn=stream_arn, stream_name=stream_name)
         shard = stream.get_shard(shard_id)
         at_end = int(newest) >= shard.get_max_sequence_number()
         return None if at_end and not shard.is_open else following, records, behind
 
     return wrapper
-
-
-def decompose(iterator: str) -> list[str]:
-    """Stream, shard and newest sequence number of a moto iterator."""
-    from moto.kinesis.utils import decompose_shard_iterator
-
-    return decompose_shard_iterator(iterator)
 
 
 def one_at_a_time(method):

@@ -3,7 +3,7 @@
 import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from lab_env.platform.errors import LabError
 from lab_env.platform.install.announced import wait_for_set_up
@@ -22,27 +22,16 @@ TOO_OFTEN = 3  # a server may die once or twice while it starts, for a passing r
 
 @dataclass(frozen=True)
 class ServiceStatus:
-    """One line of `lab status`.
-
-    Args:
-        name: name of the service, or of another program that the lab supervises.
-        state: ready, not ready (and why), external, or the supervisor's state in lower case.
-        address: address for clients.
-        pid: 0 if it does not run here.
-        uptime: seconds since its start.
-        restarts: number of restarts by the supervisor.
-        memory_mb: resident memory in MB, child processes included.
-        links: URLs of its web pages, by name.
-    """
+    """One line of `lab status`: a service, or another program that the lab supervises."""
 
     name: str
-    state: str
+    state: str  # ready, not ready (and why), external, or the supervisor's state in lower case
     address: str = ""
-    pid: int = 0
-    uptime: float = 0.0
+    pid: int = 0  # 0 if it does not run here
+    uptime: float = 0.0  # seconds
     restarts: int = 0
-    memory_mb: float = 0.0
-    links: dict[str, str] = field(default_factory=dict)
+    memory_mb: float = 0.0  # resident memory, child processes included
+    links: dict[str, str] = field(default_factory=dict)  # URLs of its web pages, by name
 
     def as_dict(self) -> dict:
         """The fields as a dictionary, for JSON."""
@@ -50,15 +39,9 @@ class ServiceStatus:
 
 
 def up(names: Sequence[str] | None = None, progress: Callable[[str], None] = print) -> Endpoints:
-    """Start services and wait until they are ready; running services are left alone.
+    """Start services and those that they need, and wait until all are ready.
 
-    If JupyterLab is still running a first set-up, wait for it.
-
-    Args:
-        names: services to start, along with those that they need; None for the default services.
-
-    Raises:
-        LabError: a name is unknown, a service does not become ready, or this user has no name.
+    Running services are left alone. If JupyterLab is still running a first set-up, wait for it.
     """
     check_user()
     wanted = _with_needs(names or DEFAULT)
@@ -79,11 +62,7 @@ def up(names: Sequence[str] | None = None, progress: Callable[[str], None] = pri
 
 
 def check_for_lesson(names: Sequence[str]) -> None:
-    """Refuse external servers that a lesson cannot use.
-
-    Raises:
-        LabError: a lesson changes the configuration of one of these services.
-    """
+    """Refuse external servers whose configuration a lesson would have to change."""
     for wanted in map(service_named, names):
         if wanted.own_for_lessons and wanted.external:
             raise LabError(
@@ -96,14 +75,8 @@ def check_for_lesson(names: Sequence[str]) -> None:
 def start_optional(name: str, progress: Callable[[str], None] = print) -> bool:
     """Start an optional service and those that it needs, without waiting; `up` waits.
 
-    If the machine is too small for the service or it cannot be fetched, report the reason and leave
-    it out. If `CI` is set in the environment, it is never left out.
-
-    Returns:
-        True if it was started.
-
-    Raises:
-        LabError: in CI, the service cannot be fetched or started.
+    If the machine is too small for it or it cannot be fetched, report the reason and return False.
+    If `CI` is set in the environment, it is never left out: a failure is then an error.
     """
     wanted = service_named(name)
     try:
@@ -126,14 +99,8 @@ def start_optional(name: str, progress: Callable[[str], None] = print) -> bool:
 def down(purge: bool = False) -> None:
     """Stop services, writers and live loads, and wait until they have ended.
 
-    JupyterLab and the Spark sessions of its kernels keep running.
-
-    Args:
-        purge: also remove tables, topics, logs, passwords and progress from LAB_HOME. The cache
-            and the data of external servers stay.
-
-    Raises:
-        LabError: a process does not end, or LAB_HOME is not a folder that the lab created.
+    JupyterLab and the Spark sessions of its kernels keep running. With `purge`, tables, topics,
+    logs, passwords and progress are removed from LAB_HOME; the cache and external data stay.
     """
     with lab_lock():
         supervisor.shutdown()
@@ -148,14 +115,7 @@ def purged_contents() -> str:
 
 
 def clear(namespace: str) -> dict[str, int]:
-    """Remove a lesson's data from the servers that are running or starting.
-
-    Args:
-        namespace: namespace of the lesson, for example `lesson-05`.
-
-    Returns:
-        Number of removed objects by kind, for example `{"objects": 214, "topics": 2}`.
-    """
+    """Remove a lesson's data from the servers that are running or starting; see `Service.clear`."""
     for service in SERVICES.values():
         if service.contents and not service.external:
             service.wait_while_starting()
@@ -166,30 +126,17 @@ def clear(namespace: str) -> dict[str, int]:
 
 
 def status() -> list[ServiceStatus]:
-    """Status of every service and every other supervised program.
-
-    Optional services are listed once they have been started.
-    """
+    """Status of the services, optional ones once started, and of other supervised programs."""
     programs = {program.name: program for program in supervisor.status()}
-    rows = [
-        _service_status(service, programs.get(name))
-        for name, service in SERVICES.items()
-        if name in DEFAULT or name in programs
-    ]
-    others = [program for name, program in programs.items() if name not in SERVICES]
-    return rows + [_program_status(program, program.state.lower()) for program in others]
+    used = [name for name in SERVICES if name in DEFAULT or name in programs]
+    others = [name for name in programs if name not in SERVICES]
+    return [_status(name, programs.get(name)) for name in [*used, *others]]
 
 
 def endpoints() -> Endpoints:
-    """Addresses of the running services.
-
-    Raises:
-        LabError: a default service is not running.
-    """
-    stopped = [
-        name for name in DEFAULT if not SERVICES[name].external and not SERVICES[name].running()
-    ]
-    if stopped:
+    """Addresses of the running services; a `LabError` if a default service is not running."""
+    needed = map(service_named, DEFAULT)
+    if stopped := [s.name for s in needed if not (s.external or s.running())]:
         raise LabError(f"The services are not running ({', '.join(stopped)}).", "run: lab up")
     return _endpoints()
 
@@ -216,25 +163,18 @@ def exposure() -> str:
 
 def warnings() -> list[str]:
     """Warnings for `lab up`."""
-    return [w for w in (exposure(), *(s.warning() for s in SERVICES.values())) if w]
+    return list(filter(None, [exposure(), *(s.warning() for s in SERVICES.values())]))
 
 
 def _with_needs(names: Sequence[str]) -> list[Service]:
     """The named services and those that they need, in the order in which they must start."""
-    ordered: dict[str, Service] = {}
-
-    def add(name: str) -> None:
-        for needed in service_named(name).needs:
-            add(needed)
-        ordered.setdefault(name, service_named(name))
-
-    for name in names:
-        add(name)
-    return list(ordered.values())
+    ordered: list[Service] = []
+    for wanted in map(service_named, names):
+        ordered += [*_with_needs(wanted.needs), wanted]
+    return list(dict.fromkeys(ordered))
 
 
 def _fetch_on_demand(service: Service, progress: Callable[[str], None]) -> None:
-    """Fetch a service that set-up leaves out."""
     if not service.fetched_on_demand:
         return
     try:
@@ -264,7 +204,7 @@ def _wait_until_ready(waiting: list[Service], progress: Callable[[str], None]) -
                 progress(f"{service.title} is ready at {service.address()}")
             elif service.external or time.monotonic() > deadline[service.name]:
                 raise service.failure(why)
-            elif service.failed():
+            elif service.failed_program():
                 raise service.failure("its process ended")
             elif service.restarts() >= restarts[service.name] + TOO_OFTEN:
                 # For example, another program has taken its port meanwhile.
@@ -290,7 +230,7 @@ def _why_not_ready(service: Service) -> str | None:
 def _stop_failed(services: list[Service]) -> None:
     """Remove services that failed to start; stop the supervisor if nothing else runs."""
     for service in services:
-        if service.failed():
+        if service.failed_program():
             service.remove()
     if not any(program.alive for program in supervisor.status()):
         supervisor.shutdown()
@@ -301,36 +241,33 @@ def _endpoints() -> Endpoints:
     return Endpoints(**{name: value for part in parts for name, value in part.items()})
 
 
-def _service_status(service: Service, program: supervisor.ProgramStatus | None) -> ServiceStatus:
-    if not service.external and (program is None or not program.alive):
-        return ServiceStatus(service.name, program.state.lower() if program else "stopped")
+def _status(name: str, program: supervisor.ProgramStatus | None) -> ServiceStatus:
+    service = SERVICES.get(name)
+    status = ServiceStatus(name, program.state.lower() if program else "stopped")
+    if service and not service.external and not (program and program.alive):
+        return status
+    if program:
+        status = replace(
+            status,
+            pid=program.pid,
+            uptime=program.uptime,
+            restarts=program.restarts,
+            memory_mb=round(resident_bytes(program.pid) / 1e6, 1),
+        )
+    if service:
+        status = replace(
+            status, state=_state(service), address=service.address(), links=_links(service)
+        )
+    return status
+
+
+def _state(service: Service) -> str:
     try:
         service.check()
-        state = "external" if service.external else "ready"
     except NotReady as why:
-        state = f"not ready: {why}"
-    if program is None:
-        return ServiceStatus(service.name, state, service.address(), links=_links(service))
-    return _program_status(program, state, service.address(), _links(service))
+        return f"not ready: {why}"
+    return "external" if service.external else "ready"
 
 
 def _links(service: Service) -> dict[str, str]:
     return {name: settings().browser_url(url) for name, url in service.links().items()}
-
-
-def _program_status(
-    program: supervisor.ProgramStatus,
-    state: str,
-    address: str = "",
-    links: dict[str, str] | None = None,
-) -> ServiceStatus:
-    return ServiceStatus(
-        program.name,
-        state,
-        address,
-        program.pid,
-        program.uptime,
-        program.restarts,
-        round(resident_bytes(program.pid) / 1e6, 1),
-        links or {},
-    )

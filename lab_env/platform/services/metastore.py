@@ -44,24 +44,18 @@ logger.datanucleus.level = error
 
 
 class Metastore(Service):
-    """The lab's metastore."""
-
     name = "metastore"
+    port_names = ("thrift",)
+    scheme = "thrift://"  # as in `hive.metastore.uris`
     contents = "table names"
     variables = "LAB_METASTORE_URI and LAB_CATALOG"
     needs = ("minio",)
 
     @property
     def title(self) -> str:  # ty: ignore[incompatible-property-override]: nothing sets a title
-        """Name of the catalog in messages: AWS Glue or the Hive Metastore."""
         return "AWS Glue" if settings().catalog == "glue" else "Hive Metastore"
 
-    def preferred_ports(self) -> dict[str, int]:
-        """Thrift port."""
-        return {"thrift": settings().metastore_port}
-
     def external_address(self) -> str:
-        """Value of LAB_METASTORE_URI, or the URI of Glue in the store's region."""
         if settings().catalog == "glue":
             return f"{glue.SCHEME}{settings().s3_region}"
         return settings().metastore_uri
@@ -71,7 +65,6 @@ class Metastore(Service):
         fetch_jars(self.name, report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:
-        """Prepare the metastore's folder and describe its process."""
         _write_configuration(self.folder)
         return Program(
             name=self.name,
@@ -85,22 +78,13 @@ class Metastore(Service):
         )
 
     def check(self) -> None:
-        """List the databases."""
         try:
             self._client.call(self.address(), "get_all_databases", seconds=3)
         except hive.HiveError as error:
             raise NotReady(f"it does not answer ({error})") from None
 
-    def address(self) -> str:
-        """URI in the form of `hive.metastore.uris`."""
-        return self.external_address() or f"thrift://{settings().client_host}:{self.port('thrift')}"
-
     def partitions(self, database: str, table: str) -> list[str]:
-        """Partitions registered for a table, for example `partition_date=2026-11-21`.
-
-        Raises:
-            LabError: the metastore does not answer, or there is no such table.
-        """
+        """Partitions registered for a table, for example `partition_date=2026-11-21`."""
         return self._call("get_partition_names", database, table, -1)  # -1: no limit
 
     def clear(self, namespace: str) -> dict[str, int]:

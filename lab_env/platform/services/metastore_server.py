@@ -16,9 +16,7 @@ WORKERS = 4  # threads that wait for clients; the pool grows when more connect
 def serve(java: str, class_path: str, options: list[str], host: str, port: int) -> None:
     """Serve until this process ends.
 
-    Args:
-        java: the `java` executable.
-        class_path: class path with py4j's jar and the folder of `hive-site.xml`.
+    The class path has py4j's jar and the folder of `hive-site.xml`.
     """
     jars = class_path.split(os.pathsep)
     gateway_port, token = launch_gateway(

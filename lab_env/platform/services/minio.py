@@ -16,9 +16,9 @@ from lab_env.platform.settings import Endpoints, machine_credentials, settings
 
 
 class MinIO(Service):
-    """The lab's S3 endpoint, with its web console."""
-
     name = "minio"
+    port_names = ("api", "console")
+    external_setting = "s3_endpoint"
     contents = "tables"
     # It requires keys, but accepts some writes with a forged signature: see versions.toml.
     has_login = False
@@ -32,21 +32,12 @@ class MinIO(Service):
         """Name of the store in messages; an external one need not be MinIO."""
         return "The S3 store" if self.external else "MinIO"
 
-    def preferred_ports(self) -> dict[str, int]:
-        """Ports of the S3 API and the web console."""
-        return {"api": settings().minio_port, "console": settings().minio_console_port}
-
-    def external_address(self) -> str:
-        """Value of LAB_S3_ENDPOINT."""
-        return settings().s3_endpoint
-
     def fetch(self, report_progress: Progress) -> None:
         """Build MinIO, unless this machine has a usable one."""
         if find_minio() is None:
             build_program(self.name, report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:
-        """Prepare MinIO's folder and describe its process."""
         found = find_minio()
         if found is None:
             raise LabError("MinIO is not installed.", "run: make setup")
@@ -72,10 +63,8 @@ class MinIO(Service):
         )
 
     def check(self) -> None:
-        """Request MinIO's health endpoint."""
         try:
-            with open_local(f"{self.address()}/minio/health/ready"):
-                pass
+            open_local(f"{self.address()}/minio/health/ready").close()
         except urllib.error.HTTPError as error:
             if not self.external:  # an external store may lack this endpoint, but it answered
                 raise NotReady(f"its health endpoint answers {error.code}") from None
@@ -92,26 +81,17 @@ class MinIO(Service):
         try:
             _ensure_bucket(client(self._store()), create=not self.external)
         except ClientError as error:
-            code = error.response["ResponseMetadata"].get("HTTPStatusCode")
+            code, why = error.response["ResponseMetadata"].get("HTTPStatusCode"), str(error)
             if code in (401, 403):
                 why = f"it refuses these keys for the bucket {settings().s3_bucket} ({code})"
-                raise NotReady(why) from None
-            raise NotReady(str(error)) from None
+            raise NotReady(why) from None
         except BotoCoreError as error:
             raise NotReady(str(error)) from None
 
-    def address(self) -> str:
-        """The S3 endpoint."""
-        return self.external_address() or f"http://{settings().client_host}:{self.port('api')}"
-
     def links(self) -> dict[str, str]:
-        """The web console."""
-        if self.external:
-            return {}
-        return {"MinIO console": f"http://{settings().client_host}:{self.port('console')}"}
+        return {} if self.external else {"MinIO console": self.url("console")}
 
     def endpoints(self) -> dict[str, str]:
-        """Address, keys, region and bucket of the object store."""
         endpoint, access_key, secret_key = credentials()
         return {
             "s3_endpoint": endpoint,
@@ -159,13 +139,12 @@ class MinIO(Service):
         if answer.returncode:
             fact, fix = f"{found.path} does not run", "remove it, then run: make setup"
             yield Finding(self.name, "fail", fact, fix)
-            return
-        if found.origin == "set-up":
-            fact = f"{versions()['go'][self.name]['version']} from set-up"
+        elif found.origin == "set-up":
+            version = versions()["go"][self.name]["version"]
+            yield Finding(self.name, "ok", f"{version} from set-up")
         else:
-            first_line = "".join(answer.stdout.splitlines()[:1])
-            fact = f"{first_line} from {found.origin} ({found.path})"
-        yield Finding(self.name, "ok", fact)
+            version = "".join(answer.stdout.splitlines()[:1])
+            yield Finding(self.name, "ok", f"{version} from {found.origin} ({found.path})")
 
 
 def _ensure_bucket(client, create: bool) -> None:
@@ -187,9 +166,8 @@ def _ensure_bucket(client, create: bool) -> None:
 
 def _location(region: str) -> dict:
     """Location for a new bucket, which S3 requires outside us-east-1."""
-    if region == "us-east-1":
-        return {}
-    return {"CreateBucketConfiguration": {"LocationConstraint": region}}
+    place = {"CreateBucketConfiguration": {"LocationConstraint": region}}
+    return {} if region == "us-east-1" else place
 
 
 def credentials() -> tuple[str, str, str]:

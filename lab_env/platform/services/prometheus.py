@@ -49,30 +49,17 @@ SETTINGS = {
 
 
 class Prometheus(Service):
-    """The lab's Prometheus."""
-
     name = "prometheus"
     title = "Prometheus"
+    port_names = ("http",)
+    external_setting = "prometheus_url"
     needs = ("exporter",)
     contents = "metrics"
     variables = "LAB_PROMETHEUS_URL"
     fetched_on_demand = True
     own_for_lessons = True
 
-    def preferred_ports(self) -> dict[str, int]:
-        """Port of the API."""
-        return {"http": settings().prometheus_port}
-
-    def external_address(self) -> str:
-        """Value of LAB_PROMETHEUS_URL."""
-        return settings().prometheus_url
-
     def fetch(self, report_progress: Progress) -> None:
-        """Build the server and promtool.
-
-        Raises:
-            LabError: there is too little disk, or the build failed.
-        """
         if not _server().exists():
             if missing := self.missing_resources():
                 what = f"{self.title}: {missing}."
@@ -116,27 +103,19 @@ class Prometheus(Service):
         )
 
     def check(self) -> None:
-        """Check its readiness endpoint."""
         try:
-            with open_local(f"{self.address()}/-/ready"):
-                pass
+            open_local(f"{self.address()}/-/ready").close()
         except urllib.error.HTTPError as error:
             raise NotReady(f"it answers {error.code}: {_text(error)}") from None
         except OSError as error:
             raise NotReady(f"it does not answer ({error})") from None
 
-    def address(self) -> str:
-        """URL of Prometheus."""
-        return self.external_address() or f"http://{settings().client_host}:{self.port('http')}"
-
     def links(self) -> dict[str, str]:
-        """The console of the pipelines."""
         if self.external or not self.running():
             return {}
         return {"Console of the pipelines": f"{self.address()}/{CONSOLE}"}
 
     def missing_resources(self) -> str:
-        """Describe missing disk space for the build; empty if there is enough."""
         if _server().exists():
             return ""
         needed = versions()["go"][self.name]["build_megabytes"]
@@ -168,64 +147,33 @@ class Prometheus(Service):
         return {"files of rules and targets": removed}
 
     def diagnose(self) -> Iterator[Finding]:
-        """Report the path of Prometheus, or that it has not been built."""
         if not self.external:
             missing = f"not built; lab up {self.name} builds it once ({_cost()})"
             yield Finding(self.name, "ok", str(_server() if _server().exists() else missing))
 
-    # For lessons
-    # ------------------------------------------------------------------------------------
+    # For lessons ----------------------------------------------------------------------------------
 
     def use_rules(self, namespace: str, text: str) -> None:
-        """Replace a lesson's alert rules.
+        """Replace a lesson's alert rules by those in a text that begins with `groups:`.
 
-        Args:
-            text: content of a rules file in Prometheus' own format, beginning with `groups:`.
-
-        Raises:
-            LabError: Prometheus refuses them; the earlier rules stay.
+        If Prometheus refuses them, the earlier ones stay and a `LabError` gives the reason.
         """
         self._refuse_external("rules")
-        with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "rules.yml").write_text(text)
-            checked = run_promtool("check", "rules", "--lint=none", "rules.yml", folder=folder)
-        if checked.returncode:
-            raise LabError(
-                f"Prometheus refuses these rules: {_reason(checked)}", "correct the rules."
-            )
+        _check("rules", text, "check", "rules", "--lint=none", "rules.yml")
         self._use(RULES, namespace, text)
 
     def use_scrape(self, namespace: str, text: str) -> None:
-        """Replace a lesson's scrape jobs.
-
-        Args:
-            text: content of a file in Prometheus' own format, beginning with `scrape_configs:`.
-
-        Raises:
-            LabError: Prometheus refuses them; the earlier jobs stay.
-        """
+        """Like `use_rules`, but for scrape jobs; the text begins with `scrape_configs:`."""
         self._refuse_external("targets")
-        with tempfile.TemporaryDirectory() as folder:
-            (Path(folder) / "jobs.yml").write_text(text)
-            _write_yaml(Path(folder) / "all.yml", {"scrape_config_files": ["jobs.yml"]})
-            checked = run_promtool("check", "config", "all.yml", folder=folder)
-        if checked.returncode:
-            raise LabError(
-                f"Prometheus refuses these jobs: {_reason(checked)}", "correct the jobs."
-            )
+        _check("jobs", text, "check", "config", "all.yml")
         self._use(SCRAPE, namespace, text)
 
     def reload(self) -> None:
-        """Reload configuration, rules and jobs.
-
-        Raises:
-            LabError: Prometheus refuses them, or does not answer.
-        """
+        """Reload configuration, rules and jobs; a `LabError` if Prometheus refuses them."""
         self._post("/-/reload")
 
     def _use(self, folder: str, namespace: str, text: str) -> None:
-        (lessons := home() / "lessons").mkdir(exist_ok=True)
-        (lessons / namespace).mkdir(exist_ok=True)
+        (home() / "lessons" / namespace).mkdir(parents=True, exist_ok=True)
         file = self.folder / folder / f"{namespace}.yml"
         before = file.read_text() if file.exists() else None
         file.write_text(text)
@@ -245,8 +193,7 @@ class Prometheus(Service):
     def _post(self, path: str) -> None:
         request = urllib.request.Request(f"{self.address()}{path}", method="POST")
         try:
-            with open_local(request, timeout=20):
-                pass
+            open_local(request, timeout=20).close()
         except urllib.error.HTTPError as error:
             what = f"Prometheus refuses {path.partition('?')[0]}: {_text(error)}"
             raise LabError(what, f"read its log: lab logs {self.name}") from None
@@ -263,17 +210,25 @@ class Prometheus(Service):
 
 
 def run_promtool(*arguments: str, folder: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run promtool in a folder, capturing its output as text.
-
-    Raises:
-        LabError: promtool is not installed.
-    """
+    """Run promtool in a folder, capturing its output as text."""
     program = built_program(Prometheus.name, "promtool")
     found = str(program) if program.exists() else shutil.which("promtool")
     if not found:
         own = "unset LAB_PROMETHEUS_URL and " if Prometheus().external else ""
         raise LabError("promtool is not installed.", f"{own}run: lab up prometheus")
     return run_tool([found, *arguments], folder)
+
+
+def _check(what: str, text: str, *command: str) -> None:
+    """Let promtool check a text, which it finds in the file `rules.yml` or `jobs.yml`."""
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / f"{what}.yml").write_text(text)
+        _write_yaml(Path(folder) / "all.yml", {"scrape_config_files": ["jobs.yml"]})
+        checked = run_promtool(*command, folder=folder)
+    if checked.returncode:
+        raise LabError(
+            f"Prometheus refuses these {what}: {_reason(checked)}", f"correct the {what}."
+        )
 
 
 def _server() -> Path:
@@ -296,12 +251,10 @@ def _series_of(file: Path) -> list[str]:
     content = yaml.safe_load(file.read_text()) or {}
     jobs = [job["job_name"] for job in content.get("scrape_configs") or ()]
     rules = [rule for group in content.get("groups") or () for rule in group.get("rules") or ()]
-    alerts = [rule["alert"] for rule in rules if "alert" in rule]
-    records = [rule["record"] for rule in rules if "record" in rule]
     return [
         *(f'{{job="{job}"}}' for job in jobs),
-        *(f'{{alertname="{alert}"}}' for alert in alerts),
-        *records,
+        *(f'{{alertname="{rule["alert"]}"}}' for rule in rules if "alert" in rule),
+        *(rule["record"] for rule in rules if "record" in rule),
     ]
 
 

@@ -10,11 +10,7 @@ ASK_S = 1
 
 
 def require_store(endpoints: Endpoints) -> None:
-    """Check that the object store accepts a connection.
-
-    Raises:
-        LabError: it does not answer within a second.
-    """
+    """Raise a `LabError` if the object store does not accept a connection within a second."""
     store = urlsplit(endpoints.s3_endpoint)
     port = store.port or (443 if store.scheme == "https" else 80)
     if not accepts(f"{store.hostname or ''}:{port}", ASK_S):
@@ -22,11 +18,7 @@ def require_store(endpoints: Endpoints) -> None:
 
 
 def require_reachable(endpoints: Endpoints) -> None:
-    """Check that the object store and one of the brokers accept a connection.
-
-    Raises:
-        LabError: one of them does not answer within a second.
-    """
+    """Raise a `LabError` if the object store or all brokers accept no connection in a second."""
     require_store(endpoints)
     if not any(accepts(broker, ASK_S) for broker in endpoints.kafka_bootstrap.split(",")):
         raise _down(f"Kafka at {endpoints.kafka_bootstrap}")

@@ -34,11 +34,7 @@ DEFAULT = ("minio", "kafka")  # what `lab up` starts; the others start on reques
 
 
 def service(name: str) -> Service:
-    """Service by name, for example `kafka`.
-
-    Raises:
-        LabError: there is none; the next step lists the names.
-    """
+    """Service by name, for example `kafka`."""
     if name not in SERVICES:
         raise LabError(f"There is no service {name!r}.", f"choose from: {', '.join(SERVICES)}")
     return SERVICES[name]

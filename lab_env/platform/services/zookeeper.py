@@ -52,23 +52,15 @@ JARS = ("zookeeper*", "slf4j-api-*", "log4j-*", "netty-*", "metrics-core-*", "sn
 
 
 class ZooKeeper(Service):
-    """The lab's ZooKeeper."""
-
     name = "zookeeper"
     title = "ZooKeeper"
+    port_names = ("client",)
+    scheme = ""
+    external_setting = "zookeeper_connect"
     contents = "locks"
     variables = "LAB_ZOOKEEPER_CONNECT"
 
-    def preferred_ports(self) -> dict[str, int]:
-        """Port for its clients."""
-        return {"client": settings().zookeeper_port}
-
-    def external_address(self) -> str:
-        """Value of LAB_ZOOKEEPER_CONNECT."""
-        return settings().zookeeper_connect
-
     def program(self, ports: dict[str, int]) -> Program:
-        """Prepare the server's folder and describe its process."""
         own = {"clientPort": str(ports["client"]), "clientPortAddress": settings().bind}
         write_properties(self.folder / "zoo.cfg", PROPERTIES | own)
         (self.folder / "log4j2.properties").write_text(LOG4J2)
@@ -85,13 +77,7 @@ class ZooKeeper(Service):
         if not any(serves for serves, _ in answers):
             raise NotReady(answers[0][1])
 
-    def address(self) -> str:
-        """Address for clients, `host:port`; an external one may have several."""
-        own = f"{settings().client_host}:{self.port('client')}"
-        return self.external_address() or own
-
     def endpoints(self) -> dict[str, str]:
-        """Address of ZooKeeper, even if it is not running."""
         return {"zookeeper": self.address()}
 
     def clear(self, namespace: str) -> dict[str, int]:
@@ -99,10 +85,8 @@ class ZooKeeper(Service):
 
         Notebooks create nodes below the first; the pipeline's options put the locks of all the
         lesson's tables below the second, by bucket and path. On the lab's own server, free locks in
-        Hudi's default place are also deleted, because they do not show their owner.
-
-        Raises:
-            LabError: a writer holds one of the locks.
+        Hudi's default place are also deleted, because they do not show their owner. It raises a
+        `LabError` if a writer holds a lock.
         """
         from kazoo.exceptions import NotEmptyError
 
@@ -123,8 +107,7 @@ class ZooKeeper(Service):
     def client(self) -> Generator:
         """A connected kazoo client, closed at the end of the `with` block.
 
-        Raises:
-            LabError: the server does not answer, or ends the connection while the body runs.
+        It raises a `LabError` if the server does not answer, also while the body runs.
         """
         from kazoo.client import KazooClient  # a quarter of a second
         from kazoo.exceptions import KazooException
@@ -160,7 +143,7 @@ def _delete_implicit(client) -> None:
 
 
 def _state_of(server: str) -> tuple[bool, str]:
-    """Return True if a server serves requests, and the first line of its answer or the error."""
+    """Return whether a server serves requests, and the first line of its answer or the error."""
     host, _, port = server.rpartition(":")
     try:
         with socket.create_connection((host.strip("[]"), int(port)), TIMEOUT_S) as connection:
