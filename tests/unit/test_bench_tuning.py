@@ -3,7 +3,6 @@
 import json
 from types import SimpleNamespace
 
-import pandas as pd
 import pytest
 
 from lab_env.lessons import recorded
@@ -13,7 +12,7 @@ from lab_env.tables.probes.bucket_usage import BucketUsage
 from lab_env.workbench.bench import tuning
 from lab_env.workbench.bench.metering import ResourceUsage
 from lab_env.workbench.bench.tuning import SETTINGS, TuningConfig
-from lab_env.workbench.bench.tuning_worker import reached
+from lab_env.workbench.bench.worker import reached
 
 CONFIG = TuningConfig(batch=50, batches=5, rate=20, seconds=16, rounds=2, java_options="")
 
@@ -111,7 +110,7 @@ class Worker:
 
     def call(self, task, **given):
         Worker.calls += 1
-        self.options = given.get("table_options", self.options)
+        self.options = given.get("extra_options", self.options)
         if task == "settle" and self.options.get("hoodie.bucket.index.num.buckets") == "8":
             raise LabError("The stream ended.", "read its log")
         batch = {"rows": 10, "seconds": 1.5, "end_offsets": {"0": 10}}
@@ -119,6 +118,18 @@ class Worker:
             "stop_following": {"batches": [batch | {"batch": number} for number in range(5)]},
             "run_query": {"answer": list(Worker.answer)},
         }.get(task, {})
+
+
+class Follower:
+    def __init__(self, lab, worker, *_):
+        self.worker = worker
+
+    def send(self, rate):
+        self.worker.call("settle")
+
+    def stop(self):
+        fresh = {"p50": 2.0, "p95": 3.0, "measured": 310}
+        return self.worker.call("stop_following")["batches"], fresh
 
 
 class Meter:
@@ -138,14 +149,7 @@ def made_up(monkeypatch):
     quiet = SimpleNamespace(
         name="b", endpoints=None, make=int, remove=int, clear=int, usage=BucketUsage
     )
-    frame = pd.DataFrame(columns=["state", "send_id", "partition", "offset", "sent_at"])
-    lab = SimpleNamespace(
-        endpoints=SimpleNamespace(kafka_bootstrap=""),
-        topic=lambda name: name,
-        ledger=lambda topic: SimpleNamespace(directory="", frame=lambda: frame),
-    )
-    nothing = dict.fromkeys(("send_all", "flush", "close"), lambda *_: None)
-    fresh = {"p50": 2.0, "p95": 3.0, "measured": 310}
+    lab = SimpleNamespace(endpoints=None, topic=lambda name: name)
     replaced = {
         "services": SimpleNamespace(up=lambda **_: None, endpoints=lambda: None),
         "reset_lesson": lambda name: {},
@@ -154,17 +158,13 @@ def made_up(monkeypatch):
         "WorkerClient": Worker,
         "Meter": Meter,
         "send": lambda *_: None,
-        "ensure_topic": lambda *_, **__: None,
-        "Sender": lambda *_: SimpleNamespace(**nothing),
         "_wait_for_next": lambda seconds: None,
         "QUIET_S": 0,
         "xray": lambda *_: SimpleNamespace(files=(), current=(), completed_writes={}, planned=()),
     }
     for name, value in replaced.items():
         monkeypatch.setattr(tuning, name, value)
-    monkeypatch.setattr(tuning.store, "list_objects", lambda *_: [])
-    monkeypatch.setattr(tuning.latency, "send_paced", lambda *_: None)
-    monkeypatch.setattr(tuning.latency, "figures", lambda *_: fresh)
+    monkeypatch.setattr(tuning.latency, "Follower", Follower)
     stream = tuning.record(tuning.Scenario(tuning.UPDATES, tuning.UNIFORM, 50, 50, 4))
     monkeypatch.setattr(Worker, "answer", stream.answers()["aggregate"])
     monkeypatch.setattr(Worker, "calls", 0)

@@ -41,7 +41,6 @@ class Table(ABC):
     """The table of one contender, that is, of one format with certain options.
 
     Args:
-        contender: the contender.
         base: folder of all tables, `s3a://...`.
         extra: table properties in addition to the contender's.
     """
@@ -60,11 +59,7 @@ class Table(ABC):
 
     @abstractmethod
     def upsert(self, events: DataFrame, days: list[str]) -> None:
-        """Apply changes in one commit.
-
-        Args:
-            days: the table partitions that they change.
-        """
+        """Apply changes, which are in the given table partitions, in one commit."""
 
     @abstractmethod
     def read(self) -> DataFrame:
@@ -228,12 +223,7 @@ class FormatTables:
         self._session: dict[str, str] = {}
 
     def begin(self, contender: str, base: str, name: str, extra: dict[str, str]) -> dict:
-        """Choose the table for the tasks that follow.
-
-        Args:
-            contender: a key of `CONTENDERS`.
-            base: folder of all tables, `s3a://...`.
-        """
+        """Choose the table for the next tasks; its arguments are those of `Table`."""
         chosen = CONTENDERS[contender]
         if name not in self.tables:
             self.tables[name] = TABLES[chosen.format](self.spark, chosen, base, name, extra)

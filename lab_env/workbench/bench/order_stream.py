@@ -10,14 +10,9 @@ from pathlib import Path
 from random import Random
 
 from lab_env.shop.events import FIELDS
-from lab_env.workbench.bench.stream import Writer
+from lab_env.workbench.bench.stream import Writer, last_days
 
-DAYS = (
-    "2026-01-03",
-    "2026-01-04",
-    "2026-01-05",
-    "2026-01-06",
-)  # days of creation, the table partitions
+DAYS = last_days(4)  # of creation, the table partitions
 RECENT = DAYS[-2:]  # days whose orders still change
 NEW, ERASED = 0.3, 0.1  # shares of the changes; the others are updates
 COLUMNS = tuple(field for field in FIELDS if field != "sent_at")
@@ -29,7 +24,6 @@ class Batch:
 
     Args:
         file: contains the events, one line of JSON each.
-        events: number of events.
         point: id of an order that is in the table afterwards, for the point query.
         answers: right answers after the commit, by query: `point` and `aggregate` (number of rows,
             and the sum of their cents) and `changes` (number of changed orders, and the sum of
@@ -47,8 +41,7 @@ class Batch:
 class OrderStream:
     """Generates batches, the same on every run, and the rows that the tables must then have.
 
-    Args:
-        folder: receives the batches' files.
+    It writes the batches to files in a folder.
     """
 
     def __init__(self, folder: Path):
@@ -111,7 +104,7 @@ def apply(rows: dict[str, dict], lines: list[bytes]) -> dict[str, str]:
         lines: the events as JSON, sorted by time.
 
     Returns:
-        The table partition of each changed order, by order id.
+        Table partitions of the changed orders, by order id.
     """
     touched = {}
     for line in lines:

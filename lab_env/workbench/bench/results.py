@@ -12,9 +12,8 @@ class Figures:
     """The figures of all rounds of a run.
 
     Args:
-        sinks: measured sinks.
         rows: one dictionary per figure: scenario, sink, round, metric, value.
-        freshness: results of `latency.Follower.measure`, each with its rate, sink and round.
+        freshness: results of `latency.figures`, each with its rate, sink and round.
         problems: reasons why the figures are invalid, for example wrong answers of a sink.
         cpu_seconds: processor seconds of each sink's process, including the warm-up.
     """
@@ -47,9 +46,6 @@ def wrong_answers(stream: Stream, answers: dict[str, dict[str, list[int]]]) -> l
 
     Args:
         answers: number of rows and sum of their cents, by sink and query.
-
-    Returns:
-        One sentence per difference.
     """
     expected = stream.answers()
     problems = []

@@ -30,8 +30,7 @@ class Scenario:
         keys: distribution of the updates over the orders: `uniform`, or `zipf`, where the n-th
             order gets 1/n as many updates as the first.
         load: number of orders in the table before the changes.
-        batch: number of events per batch of changes.
-        batches: number of batches of changes.
+        batch: number of events per batch of changes, of which there are `batches`.
         days: number of days on which orders are created; each day is a table partition.
     """
 
@@ -152,11 +151,7 @@ class Writer:
         self.newest: dict[str, tuple[str, int, str]] = {}
 
     def create(self, day: str = "") -> Send:
-        """Return the event of a new order.
-
-        Args:
-            day: day of creation; by default each day in turn.
-        """
+        """Return the event of a new order, created on a given day or on each day in turn."""
         number, self._orders = self._orders, self._orders + 1
         day = day or self._days[number % len(self._days)]
         return self._send("create", f"o-{number:07d}", day, STEPS[0])
