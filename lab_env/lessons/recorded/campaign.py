@@ -25,15 +25,13 @@ class Result:
     """Result of one case.
 
     Args:
-        case: number of the case.
-        fault: class of the fault.
         attempt: number of the group's run, from 1; each gets new tables.
         where: planned target of the fault.
         outcome: one of `verdicts.OUTCOMES`, or `broken` if the campaign itself failed.
         landed: actual target of the fault.
         recovery_seconds: from the fault's end until everything sent had been committed.
         seconds: duration of the whole case.
-        restarts: number of times the writer was restarted.
+        restarts: of the writer.
         judgements: sentences about the tables.
         readers: each reader's result on a damaged table.
         evidence: facts for a failure report.
@@ -69,8 +67,7 @@ class Row:
     """Results of one class of faults.
 
     Args:
-        planned: number of cases in the plan.
-        run: number of cases that have run.
+        planned: number of cases in the plan, of which `run` have run.
         as_expected: number of those that had an expected outcome.
         outcomes: number of cases by outcome.
     """
@@ -107,19 +104,12 @@ def summary(plan: Sequence[Case], results: Results) -> list[Row]:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A recorded run of a campaign.
-
-    Args:
-        seed: the plan's seed.
-        size: the plan's size.
-        began_at: seconds since 1970.
-        results: by case number; only unexpected ones include evidence.
-    """
+    """A recorded run of a campaign."""
 
     seed: int
     size: str
-    began_at: float
-    results: dict[str, Result]
+    began_at: float  # seconds since 1970
+    results: dict[str, Result]  # by case number; only unexpected ones include evidence
 
     def rows(self) -> list[Row]:
         """Counts of each class of faults, as on a campaign's page."""
@@ -158,11 +148,7 @@ class Recorded:
 
 
 def keep(seed: int, size: str, results: dict[str, Result], file: Path) -> None:
-    """Write a campaign's results to a file.
-
-    Args:
-        file: path of the file, which ends in `.json.gz`.
-    """
+    """Write a campaign's results to a `.json.gz` file."""
     short = [asdict(replace(r, evidence={} if r.ok else r.evidence)) for r in results.values()]
     began = min((result.started_at for result in results.values()), default=0.0)
     content = {"seed": seed, "size": size, "began_at": began, "results": short}

@@ -48,8 +48,7 @@ def main(parts: list[str] | None = None, full: bool = False, console: Console | 
         parts: keys of `PARTS`; by default all except those in `ONLY_BY_NAME`.
 
     Returns:
-        Exit status: 1 if a sink gave wrong answers, which invalidates all figures, else 0. A missed
-        goal is shown but is not an error.
+        Exit status: 1 if a sink gave wrong answers, which invalidates all figures, else 0.
 
     Raises:
         LabError: a part is unknown, or another benchmark is running.

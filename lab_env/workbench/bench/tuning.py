@@ -182,7 +182,6 @@ class _Run:
         self._meter = Meter(self._worker)
 
     def all(self) -> None:
-        """Warm up, then measure; report a failed run and save it with its problem."""
         if self._config.rounds > 1:
             for name in WARM_UP:
                 self._one(SETTINGS[name], 0)
