@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from lab_env.lessons import recorded
-from lab_env.lessons.recorded.knobs import KNOBS, METRICS, compared, knobs_chart
+from lab_env.lessons.recorded.knobs import KNOBS, METRICS, compared
 from lab_env.platform.errors import LabError
 from lab_env.tables.probes.bucket_usage import BucketUsage
 from lab_env.workbench.bench import tuning
@@ -70,19 +70,6 @@ def test_each_knob_compares_two_settings_that_differ_in_it_alone():
         else:
             assert len(changed) == 1
         assert one.kind == other.kind
-
-
-def test_the_chart_has_a_panel_per_knob():
-    run = {
-        "runs": [
-            {"setting": setting, "round": number} | dict.fromkeys(METRICS, 4 + number)
-            for setting in SETTINGS
-            for number in (1, 2)
-        ]
-    }
-    drawn = knobs_chart(run)
-    for knob, (_, _, turned) in KNOBS.items():
-        assert f"{knob}: {turned}" in drawn
 
 
 def test_where_a_stream_is_stands_in_its_last_report():

@@ -33,26 +33,19 @@ class Scenario:
     """Made-up metrics over 90 seconds, and whether the alert must fire.
 
     Args:
-        unread: age of the oldest unread message by second of the scenario.
         behind: number of unread messages by second.
-        last_commit: seconds since the newest commit, by second.
-        newest: age of the newest message that was read, by second.
-        no_exporter: seconds in which the exporter is dead.
-        no_broker: seconds in which the exporter cannot read the topic.
-        missing: seconds in which one scrape of the exporter got no answer.
-        no_spark: seconds in which Spark's own pages do not answer.
     """
 
     name: str
     rings: bool
-    unread: At = _calm
+    unread: At = _calm  # age of the oldest unread message by second of the scenario
     behind: At = field(default=lambda second: 20 * (second % 3))
-    last_commit: At = _calm
-    newest: At = _calm
-    no_exporter: Span = NEVER
-    no_broker: Span = NEVER
-    missing: tuple[int, ...] = ()
-    no_spark: Span = NEVER
+    last_commit: At = _calm  # seconds since the newest commit, by second
+    newest: At = _calm  # age of the newest message that was read, by second
+    no_exporter: Span = NEVER  # seconds in which the exporter is dead
+    no_broker: Span = NEVER  # seconds in which the exporter cannot read the topic
+    missing: tuple[int, ...] = ()  # seconds in which one scrape of the exporter got no answer
+    no_spark: Span = NEVER  # seconds in which Spark's own pages do not answer
 
     def series(self, namespace: str) -> list[dict[str, str]]:
         """Return all metrics as promtool's `input_series`, labelled with a lesson's namespace."""

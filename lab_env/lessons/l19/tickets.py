@@ -167,26 +167,21 @@ class Evidence:
     """The lab's measurements of one ticket.
 
     Args:
-        name: the ticket's letter.
-        number: proves the cause.
         lag: unread messages by topic partition; empty without a stream.
-        logs: number of logs that a query of the table merges; None without a table.
         table_batch: newest batch recorded in the table's commits; None if there is none.
         checkpoint_batch: newest batch that the checkpoint has committed; None without one.
-        pending: number of instants that are not complete.
-        merge_on_read: True if the table may have logs.
     """
 
-    name: str
+    name: str  # the ticket's letter
     cause: str
-    number: int
+    number: int  # proves the cause
     lag: dict[int, int] = field(default_factory=dict)
-    logs: int | None = None
+    logs: int | None = None  # number of logs that a query of the table merges; None without a table
     table_batch: int | None = None
     checkpoint_batch: int | None = None
     savepoints: int = 0
-    pending: int = 0
-    merge_on_read: bool = True
+    pending: int = 0  # number of instants that are not complete
+    merge_on_read: bool = True  # True if the table may have logs
 
     @property
     def asked(self) -> str:

@@ -16,15 +16,10 @@ from lab_env.platform.errors import LabError
 
 @dataclass(frozen=True)
 class Line:
-    """A fitted line.
+    """A fitted line."""
 
-    Args:
-        a: seconds per batch that do not depend on rows or cores.
-        b: core-seconds per row.
-    """
-
-    a: float
-    b: float
+    a: float  # seconds per batch that do not depend on rows or cores
+    b: float  # core-seconds per row
 
     def seconds(self, rows: float, cores: float) -> float:
         """Return the seconds of a batch with this many rows on this many cores."""
@@ -53,15 +48,10 @@ class Between:
 
 @dataclass(frozen=True)
 class Fitted:
-    """The lines fitted to measured rounds.
+    """The lines fitted to measured rounds."""
 
-    Args:
-        line: fitted to the fastest round of each setting.
-        allowed: one line per combination of one round of each setting.
-    """
-
-    line: Line
-    allowed: tuple[Line, ...]
+    line: Line  # fitted to the fastest round of each setting
+    allowed: tuple[Line, ...]  # one line per combination of one round of each setting
 
     def between(self, figure: Callable[[Line], float]) -> Between:
         """Return a figure of the line, with its lowest and highest value over all allowed lines."""

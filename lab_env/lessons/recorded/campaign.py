@@ -25,33 +25,23 @@ class Result:
     """Result of one case.
 
     Args:
-        attempt: number of the group's run, from 1; each gets new tables.
-        where: planned target of the fault.
-        outcome: one of `verdicts.OUTCOMES`, or `broken` if the campaign itself failed.
-        landed: actual target of the fault.
         recovery_seconds: from the fault's end until everything sent had been committed.
-        seconds: duration of the whole case.
-        restarts: of the writer.
-        judgements: sentences about the tables.
-        readers: each reader's result on a damaged table.
-        evidence: facts for a failure report.
-        started_at: seconds since 1970.
     """
 
     case: str
     fault: str
     group: int
-    attempt: int
-    where: str
-    outcome: str = NOT_RUN
-    landed: str = ""
+    attempt: int  # number of the group's run, from 1; each gets new tables
+    where: str  # planned target of the fault
+    outcome: str = NOT_RUN  # one of `verdicts.OUTCOMES`, or `broken` if the campaign itself failed
+    landed: str = ""  # actual target of the fault
     recovery_seconds: float | None = None
-    seconds: float = 0
-    restarts: int = 0
-    judgements: list[str] = field(default_factory=list)
-    readers: dict[str, str] = field(default_factory=dict)
-    evidence: dict[str, Any] = field(default_factory=dict)
-    started_at: float = 0
+    seconds: float = 0  # duration of the whole case
+    restarts: int = 0  # of the writer
+    judgements: list[str] = field(default_factory=list)  # sentences about the tables
+    readers: dict[str, str] = field(default_factory=dict)  # each reader's result on a damaged table
+    evidence: dict[str, Any] = field(default_factory=dict)  # facts for a failure report
+    started_at: float = 0  # seconds since 1970
 
     @property
     def ok(self) -> bool:
@@ -64,19 +54,13 @@ Results = Mapping[str, Result]
 
 @dataclass(frozen=True)
 class Row:
-    """Results of one class of faults.
-
-    Args:
-        planned: number of cases in the plan, of which `run` have run.
-        as_expected: number of those that had an expected outcome.
-        outcomes: number of cases by outcome.
-    """
+    """Results of one class of faults."""
 
     fault: str
-    planned: int
+    planned: int  # number of cases in the plan, of which `run` have run
     run: int
-    as_expected: int
-    outcomes: dict[str, int]
+    as_expected: int  # number of those that had an expected outcome
+    outcomes: dict[str, int]  # number of cases by outcome
 
     @property
     def not_run(self) -> int:

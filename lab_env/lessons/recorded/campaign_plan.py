@@ -32,24 +32,17 @@ class Case:
     """One fault.
 
     Args:
-        id: three digits, or `planted`.
-        group: counted from 1; the cases of a group share their tables.
-        fault: its class, a heading of `verdicts.toml`.
-        point: class of requests that it hits; empty if it targets no particular request.
         when: relative to the store's processing of the request; empty without a point.
-        sink: the table that it hits; empty for both.
-        k: position of the request within its class, from 1.
-        seconds: duration of an outage, or delay of a kill that targets no request.
     """
 
-    id: str
-    group: int
-    fault: str
-    point: str = ""
+    id: str  # three digits, or `planted`
+    group: int  # counted from 1; the cases of a group share their tables
+    fault: str  # its class, a heading of `verdicts.toml`
+    point: str = ""  # class of requests that it hits; empty if it targets no particular request
     when: Literal["", "before", "after"] = ""
-    sink: str = ""
-    k: int = 1
-    seconds: float = 0
+    sink: str = ""  # the table that it hits; empty for both
+    k: int = 1  # position of the request within its class, from 1
+    seconds: float = 0  # duration of an outage, or delay of a kill that targets no request
 
     @property
     def where(self) -> str:

@@ -50,24 +50,15 @@ class Advice:
 
 @dataclass(frozen=True)
 class Contender:
-    """A table of one format with one set of options.
+    """A table of one format with one set of options."""
 
-    Args:
-        key: short name, also used in the table's name.
-        format: one of `FORMATS`.
-        kind: `COW` or `MOR`: whether a small change rewrites files or is merged by readers.
-        table: properties of the table; for Hudi, options of each write.
-        advice: steps of tuning; none for a default table.
-        name_partitions: True if MERGE names the table partitions that it changes.
-    """
-
-    key: str
-    format: str
-    kind: str
+    key: str  # short name, also used in the table's name
+    format: str  # one of `FORMATS`
+    kind: str  # `COW` or `MOR`: whether a small change rewrites files or is merged by readers
     title: str
-    table: dict[str, str]
-    advice: tuple[Advice, ...] = ()
-    name_partitions: bool = False
+    table: dict[str, str]  # properties of the table; for Hudi, options of each write
+    advice: tuple[Advice, ...] = ()  # steps of tuning; none for a default table
+    name_partitions: bool = False  # True if MERGE names the table partitions that it changes
 
     @property
     def tuned(self) -> bool:

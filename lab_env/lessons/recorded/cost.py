@@ -35,15 +35,13 @@ class Bill:
     """Cost of one sink in US dollars.
 
     Args:
-        write: batches and table services of one run.
         storage: one month of storing the run's data, the mean of its size before (fresh) and after
             (tidy) the table services.
-        query: one query before the table services.
     """
 
-    write: float
+    write: float  # batches and table services of one run
     storage: float
-    query: float
+    query: float  # one query before the table services
 
     def total(self, queries: float) -> float:
         """Return the cost of the whole run with this number of queries."""
@@ -100,15 +98,10 @@ def break_even(expensive_to_write: Bill, expensive_to_query: Bill) -> float | No
 
 @dataclass(frozen=True)
 class Crossing:
-    """Number of queries per run above which a table is cheaper than the files, over all rounds.
+    """Number of queries per run above which a table is cheaper than the files, over all rounds."""
 
-    Args:
-        at: the median if the rounds agree on a number, else None.
-        text: the number, or the reason why there is none, in words.
-    """
-
-    at: float | None
-    text: str
+    at: float | None  # the median if the rounds agree on a number, else None
+    text: str  # the number, or the reason why there is none, in words
 
     @classmethod
     def of(cls, rounds: Sequence[float | None]) -> "Crossing":

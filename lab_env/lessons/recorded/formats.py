@@ -14,21 +14,14 @@ from lab_env.tables.probes.verdict import HIGHER, LOWER, Spread, verdict
 
 @dataclass(frozen=True)
 class Measure:
-    """A metric as the page shows it; `{small}` and `{large}` are the number of events in a commit.
-
-    Args:
-        column: its title as a column of its group.
-        title: its title elsewhere; by default the same as `column`.
-        divisor: converts the metric's unit to the title's.
-        claimed: True if the page names the format that is ahead.
-    """
+    """A metric on the page; `{small}` and `{large}` stand for the number of events in a commit."""
 
     metric: str
-    column: str
-    title: str = ""
+    column: str  # its title as a column of its group
+    title: str = ""  # its title elsewhere; by default the same as `column`
     better: str = LOWER
-    divisor: float = 1
-    claimed: bool = True
+    divisor: float = 1  # converts the metric's unit to the title's
+    claimed: bool = True  # True if the page names the format that is ahead
 
 
 COMMITS = (

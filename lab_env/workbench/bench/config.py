@@ -28,22 +28,20 @@ class RunConfig:
     """Size of a comparison of the sinks.
 
     Args:
-        warm: number of repetitions of each query.
         queries: queries to run before (`BEFORE_TABLE_SERVICES`) and after (`AFTER_TABLE_SERVICES`)
             the table services. If there are none to run after them, the table services are skipped.
         extra_options: Hudi options for both tables, in addition to the pipeline's.
-        warm_up: whether the processes first ingest a small stream, without measuring it.
     """
 
     scenarios: tuple[Scenario, ...]
     rounds: int
-    warm: int
+    warm: int  # number of repetitions of each query
     pace: Pace = field(default_factory=Pace)
     queries: dict[str, tuple[str, ...]] = field(default_factory=lambda: ALL_QUERIES)
     java_options: str = session.JAVA_OPTIONS
     spark: dict[str, str] = field(default_factory=dict)
     extra_options: dict[str, str] = field(default_factory=dict)
-    warm_up: bool = True
+    warm_up: bool = True  # whether the processes first ingest a small stream, without measuring it
 
 
 def sinks_config(full: bool) -> RunConfig:

@@ -33,7 +33,7 @@ from lab_env.workbench.bench.metering import Meter, ResourceUsage
 from lab_env.workbench.bench.order_stream import Batch, OrderStream, as_lines, difference
 from lab_env.workbench.bench.rounds import rotated
 from lab_env.workbench.bench.summary import machine_facts
-from lab_env.workbench.bench.worker_client import WorkerClient, in_parallel, running_workers
+from lab_env.workbench.bench.worker_client import in_parallel, running_workers
 
 BEFORE, AFTER = "before compaction", "after compaction"
 QUERIES = ("point", "aggregate")  # queried before and after compaction
@@ -44,28 +44,20 @@ class FormatsConfig:
     """Size of the comparison.
 
     Args:
-        orders: number of orders in a table at its first size.
-        factors: the sizes of a table, as multiples of the first.
-        small: number of events in a small commit.
         commits: number of small commits per round. Five commits include one clean of tuned Hudi.
             With ten, one Delta checkpoint and one compaction of Hudi's metadata table would fall in
             every round instead of every second round, but the run would take ten minutes longer.
-        large: number of events in a large commit.
-        rounds: number of measurements of each table at each size.
-        minutes: time after which no new round begins.
-        contenders: keys of `CONTENDERS`.
-        warm_up: whether each process first writes small tables, without measuring them.
     """
 
-    orders: int
-    factors: tuple[int, ...]
-    small: int
+    orders: int  # number of orders in a table at its first size
+    factors: tuple[int, ...]  # the sizes of a table, as multiples of the first
+    small: int  # number of events in a small commit
     commits: int
-    large: int
-    rounds: int
-    minutes: float = 18
-    contenders: tuple[str, ...] = tuple(CONTENDERS)
-    warm_up: bool = True
+    large: int  # number of events in a large commit
+    rounds: int  # number of measurements of each table at each size
+    minutes: float = 18  # time after which no new round begins
+    contenders: tuple[str, ...] = tuple(CONTENDERS)  # keys of `CONTENDERS`
+    warm_up: bool = True  # whether each process first writes small tables, without measuring them
     # The quick compiler has little left to compile after the warm-up, so rounds are alike.
     java_options: str = session.LESSON_JAVA_OPTIONS
     spark: dict[str, str] = field(default_factory=dict)
@@ -112,10 +104,6 @@ def compare_formats(
         `complete` (whether every round was measured), `problems` (wrong answers) and `rows`:
         contender, factor, metric, its `values` by round and their spread; no rows if there are
         problems.
-
-    Raises:
-        LabError: the jars cannot be fetched, a write or a query failed, or the store returns no
-            metrics.
     """
     load = os.getloadavg()[0] if load is None else load
     for jars in JARS.values():
@@ -123,34 +111,14 @@ def compare_formats(
     services.up(progress=lambda line: None)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    endpoints = services.endpoints()
-    chosen = [n for n in FORMATS if any(CONTENDERS[key].format == n for key in config.contenders)]
-    report_progress(f"a Spark session for each of {', '.join(chosen)} ...")
-    buckets = {name: MeteredBucket(endpoints, f"formats-{name}") for name in chosen}
-    spark = {
-        name: config.spark | session_properties(name, _jars(name), f"s3a://{bucket.name}/tables")
-        for name, bucket in buckets.items()
-    }
     try:
-        with running_workers(buckets, config.java_options, spark) as workers:
-            return _Run(config, folder, workers, report_progress, load).all()
+        return _Run(config, folder, report_progress, load).all()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _jars(name: str) -> list[str]:
-    return [str(path) for path in jar_folder(JARS[name]).iterdir()] if name in JARS else []
-
-
 class _Run:
-    def __init__(
-        self,
-        config: FormatsConfig,
-        folder: Path,
-        workers: dict[str, WorkerClient],
-        report_progress: Progress,
-        load: float,
-    ):
+    def __init__(self, config: FormatsConfig, folder: Path, report_progress: Progress, load: float):
         self._config, self._folder, self._report_progress = config, folder, report_progress
         self._began, self._load = time.monotonic(), load
         self._stream = OrderStream(folder)
@@ -158,15 +126,27 @@ class _Run:
         self._found: dict[tuple[str, int, str], list[float]] = {}
         self._problems: list[str] = []
         self._complete = True
-        self._workers = workers
-        if config.warm_up:
-            report_progress("small tables, not counted ...")
-            warm_up = folder / "warm-up"
-            warm_up.mkdir()
-            stream = OrderStream(warm_up)
-            first, change = stream.grow(200), stream.change(200)
-            self._each(lambda contender: self._warm_up(contender, first, change))
-        self._meters = {name: Meter(worker) for name, worker in workers.items()}
+
+    def all(self) -> dict:
+        chosen = [name for name in FORMATS if any(c.format == name for c in self._contenders)]
+        self._report_progress(f"a Spark session for each of {', '.join(chosen)} ...")
+        buckets = {n: MeteredBucket(services.endpoints(), f"formats-{n}") for n in chosen}
+        spark = {
+            name: self._config.spark
+            | session_properties(name, _jars(name), f"s3a://{bucket.name}/tables")
+            for name, bucket in buckets.items()
+        }
+        with running_workers(buckets, self._config.java_options, spark) as self._workers:
+            if self._config.warm_up:
+                self._report_progress("small tables, not counted ...")
+                warm_up = self._folder / "warm-up"
+                warm_up.mkdir()
+                stream = OrderStream(warm_up)
+                first, change = stream.grow(200), stream.change(200)
+                self._each(lambda contender: self._warm_up(contender, first, change))
+            self._meters = {name: Meter(worker) for name, worker in self._workers.items()}
+            self._measure()
+            return self._report()
 
     def _each(self, task: Callable[[Contender], None]) -> None:
         """Run a task on each table, without measuring; the formats run in parallel."""
@@ -197,7 +177,7 @@ class _Run:
             self._begin(contender, "warm")
         worker.call("compact")
 
-    def all(self) -> dict:
+    def _measure(self) -> None:
         size = 0
         for factor in self._config.factors:
             grown = factor * self._config.orders
@@ -223,7 +203,6 @@ class _Run:
             self._each(lambda contender, right=right: self._compare_rows(contender, right))
             if not self._complete:
                 break
-        return self._report()
 
     def _begin(self, contender: Contender, name: str = "orders") -> None:
         """Choose a table; one whose name ends in `changes` also keeps its changes for readers."""
@@ -318,6 +297,10 @@ class _Run:
             "problems": self._problems,
             "rows": [] if self._problems else rows,
         }
+
+
+def _jars(name: str) -> list[str]:
+    return [str(path) for path in jar_folder(JARS[name]).iterdir()] if name in JARS else []
 
 
 def _costs(label: str, seconds: float, used: ResourceUsage, times: int = 1) -> dict[str, float]:

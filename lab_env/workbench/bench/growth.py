@@ -25,21 +25,13 @@ BUCKETS = tuple((kind, "bucket") for kind in TYPES)  # the index of the pipeline
 
 @dataclass(frozen=True)
 class GrowthConfig:
-    """Size of the measurement.
+    """Size of the measurement."""
 
-    Args:
-        orders: number of orders in a table at its first size.
-        changes: number of orders that a commit updates.
-        rounds: number of such commits per table and size.
-        commits: number of consecutive commits to a small table, for the time per commit.
-        factors: the sizes of a table, as multiples of the first.
-    """
-
-    orders: int
-    changes: int
-    rounds: int
-    commits: int
-    factors: tuple[int, ...] = FACTORS
+    orders: int  # number of orders in a table at its first size
+    changes: int  # number of orders that a commit updates
+    rounds: int  # number of such commits per table and size
+    commits: int  # number of consecutive commits to a small table, for the time per commit
+    factors: tuple[int, ...] = FACTORS  # the sizes of a table, as multiples of the first
     java_options: str = session.JAVA_OPTIONS
     spark: dict[str, str] = field(default_factory=dict)
 
@@ -66,9 +58,6 @@ def grow(config: GrowthConfig, report_progress: Progress = print) -> dict:
         `made`, `cores`, `size` and `problems` (wrong answers); `commits`, the seconds of each
         commit to a small table, by table type; `rows`, each with table type, index, factor, metric
         and its spread over the rounds.
-
-    Raises:
-        LabError: a write or a query failed, or the store returns no metrics.
     """
     services.up(progress=lambda line: None)
     buckets = {"growth": MeteredBucket(services.endpoints(), "growth")}

@@ -30,26 +30,17 @@ SESSION_GOAL = 6  # seconds until a lesson has its Spark session
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two ways to do the same work, measured in turn.
+    """Two ways to do the same work, measured in turn."""
 
-    Args:
-        part: part of the benchmark.
-        what: name of the measured variant, whose median is `figure`.
-        against: name of the baseline variant, whose median is `baseline`.
-        ratios: figure divided by baseline, for each pair.
-        goal: desired ratio in words; empty without a goal.
-        met: whether the median ratio meets the goal; None without a goal.
-    """
-
-    part: str
-    what: str
-    against: str
+    part: str  # part of the benchmark
+    what: str  # name of the measured variant, whose median is `figure`
+    against: str  # name of the baseline variant, whose median is `baseline`
     unit: str
     figure: float
     baseline: float
-    ratios: list[float]
-    goal: str = ""
-    met: bool | None = None
+    ratios: list[float]  # figure divided by baseline, for each pair
+    goal: str = ""  # desired ratio in words; empty without a goal
+    met: bool | None = None  # whether the median ratio meets the goal; None without a goal
 
     @property
     def ratio(self) -> float:

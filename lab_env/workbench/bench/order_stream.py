@@ -23,19 +23,16 @@ class Batch:
     """The events of one commit.
 
     Args:
-        file: contains the events, one line of JSON each.
-        point: id of an order that is in the table afterwards, for the point query.
         answers: right answers after the commit, by query: `point` and `aggregate` (number of rows,
             and the sum of their cents) and `changes` (number of changed orders, and the sum of
             their cents).
-        days: the table partitions that they change.
     """
 
-    file: Path
+    file: Path  # contains the events, one line of JSON each
     events: int
-    point: str
+    point: str  # id of an order that is in the table afterwards, for the point query
     answers: dict[str, tuple[int, int]]
-    days: tuple[str, ...]
+    days: tuple[str, ...]  # the table partitions that they change
 
 
 class OrderStream:
@@ -97,14 +94,12 @@ class OrderStream:
 
 
 def apply(rows: dict[str, dict], lines: list[bytes]) -> dict[str, str]:
-    """Apply events to rows: an order's newest event becomes its row, an erasure deletes it.
+    """Apply events (JSON, sorted by time) to rows by order id, which are changed in place.
 
-    Args:
-        rows: rows by order id; changed in place.
-        lines: the events as JSON, sorted by time.
+    An order's newest event becomes its row, an erasure deletes it.
 
     Returns:
-        Table partitions of the changed orders, by order id.
+        The table partition of each changed order, by order id.
     """
     touched = {}
     for line in lines:
@@ -130,12 +125,7 @@ def as_lines(rows: dict[str, dict]) -> set[str]:
 
 
 def difference(title: str, found: list[str], right: set[str]) -> str:
-    """Describe the difference between a table's rows and the right ones; empty if there is none.
-
-    Args:
-        found: the table's rows as text, in any order.
-        right: the oracle's rows, from `as_lines`.
-    """
+    """Describe the difference between a table's rows and those of `as_lines`; empty if none."""
     rows = set(found)
     doubled, missing, others = len(found) - len(rows), right - rows, rows - right
     if not (doubled or missing or others):

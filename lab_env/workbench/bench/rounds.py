@@ -32,12 +32,7 @@ class Bench:
     """The three workers and their buckets, as a context manager.
 
     A lab can have only one at a time: a second one would use the same buckets and topics.
-
-    Args:
-        config: determines the queries of the warm-up and the options of the JVMs.
-
-    Raises:
-        LabError: a sink failed, or the store returns no metrics.
+    `config` determines the queries of the warm-up and the options of the JVMs.
     """
 
     def __init__(self, config: RunConfig, report_progress: Progress = print):
@@ -69,14 +64,7 @@ class Bench:
     def measure(
         self, config: RunConfig, report_progress: Progress = print, sinks: tuple[str, ...] = SINKS
     ) -> Figures:
-        """Measure the given sinks; can be called several times.
-
-        Returns:
-            The figures; they have no problems if all sinks gave the right answers.
-
-        Raises:
-            LabError: a sink failed.
-        """
+        """Measure the given sinks; can be called several times."""
         self._runs += 1
         figures = Figures(config, sinks)
         for number in range(1, config.rounds + 1):
@@ -261,11 +249,7 @@ def _begin(worker: WorkerClient, topic: str, extra_options: dict[str, str] | Non
 
 
 def send(lab: Lab, topic: str, sends: list[Send]) -> None:
-    """Send events to a topic of the benchmark, which is created if missing.
-
-    Raises:
-        LabError: a message was not acknowledged.
-    """
+    """Send events to a topic of the benchmark, which is created if missing."""
     sender = latency.sender_to(lab, topic)
     sender.send_all(sends)
     sender.close()

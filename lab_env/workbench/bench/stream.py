@@ -26,20 +26,16 @@ class Scenario:
     """Properties of a stream.
 
     Args:
-        update_percent: percentage of the changes that are updates; the others are new orders.
         keys: distribution of the updates over the orders: `uniform`, or `zipf`, where the n-th
             order gets 1/n as many updates as the first.
-        load: number of orders in the table before the changes.
-        batch: number of events per batch of changes, of which there are `batches`.
-        days: number of days on which orders are created; each day is a table partition.
     """
 
-    update_percent: int
+    update_percent: int  # percentage of the changes that are updates; the others are new orders
     keys: str
-    load: int
-    batch: int
+    load: int  # number of orders in the table before the changes
+    batch: int  # number of events per batch of changes, of which there are `batches`
     batches: int
-    days: int = 2
+    days: int = 2  # number of days on which orders are created; each day is a table partition
 
     def __post_init__(self):
         if not 0 <= self.update_percent <= 100:
@@ -76,13 +72,11 @@ class Stream:
     """The events of a scenario, and the rows that a table must have afterwards.
 
     Args:
-        load: events that create the orders.
-        changes: new orders and updates, in the order of sending.
         newest: event_id, cents and day of creation of each order's last version, by order id.
     """
 
-    load: list[Send]
-    changes: list[Send]
+    load: list[Send]  # events that create the orders
+    changes: list[Send]  # new orders and updates, in the order of sending
     newest: dict[str, tuple[str, int, str]]
 
     @property

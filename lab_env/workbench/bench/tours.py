@@ -29,9 +29,6 @@ def run_tours(number: int, report_progress: Progress = print) -> dict:
         `made`, `cores`, `rate` (events/s), `load_seconds`, `problems`, and `tours`: for each tour
         the number of acknowledged events, each sink's verdict and freshness (s), and its quantiles
         in steps of 2 %.
-
-    Raises:
-        LabError: a tour was aborted, or a table's number of commits differs from that of batches.
     """
     tours, problems = [], []
     for count in range(1, number + 1):

@@ -49,14 +49,13 @@ class Setting:
     """One set of options to be measured.
 
     Args:
-        table: all Hudi options of the table.
         interval: seconds between two commits of a live stream; 0 to read a backlog in batches.
         compacts_beside: whether compaction is asynchronous, so that it may outlast the stream.
     """
 
     name: str
     kind: str
-    table: dict[str, str]
+    table: dict[str, str]  # all Hudi options of the table
     interval: int = 0
     compacts_beside: bool = False
 
@@ -81,21 +80,14 @@ WARM_UP = ("beside", "small file limit")  # one of each table type
 
 @dataclass(frozen=True)
 class TuningConfig:
-    """Size of the measurement.
+    """Size of the measurement."""
 
-    Args:
-        batch: number of events per batch of a backlog, which has `batches`.
-        rate: events/s of a live stream.
-        seconds: duration of the live stream; a multiple of each interval.
-        minutes: time after which no new run begins; the next call of `tune` continues.
-    """
-
-    batch: int
+    batch: int  # number of events per batch of a backlog, which has `batches`
     batches: int
-    rate: int
-    seconds: int
+    rate: int  # events/s of a live stream
+    seconds: int  # duration of the live stream; a multiple of each interval
     rounds: int
-    minutes: float = 6.2
+    minutes: float = 6.2  # time after which no new run begins; the next call of `tune` continues
     # The quick compiler has little left to compile after the warm-up, so rounds are alike.
     java_options: str = session.LESSON_JAVA_OPTIONS
 
@@ -117,9 +109,6 @@ def tune(config: TuningConfig, folder: Path, report_progress: Progress = print) 
     Returns:
         `complete` (whether all runs were made), `made`, `cores`, `size`, `problems` (wrong answers
         and failed runs) and `runs`: one dictionary per run, as in `_figures`.
-
-    Raises:
-        LabError: the services do not start, or the store returns no metrics.
     """
     size, kept = json.dumps(_size(config)), folder / "size"
     same = kept.exists() and kept.read_text() == size

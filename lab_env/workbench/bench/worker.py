@@ -139,9 +139,6 @@ class TunedWorker(SinkWorker):
         """Wait until all messages that the topic has now are committed.
 
         `processAllAvailable` would also wait for one more trigger, which finds no messages.
-
-        Raises:
-            RuntimeError: the stream ended, or took longer than SETTLE_TIMEOUT_S seconds.
         """
         ends = topic_end_offsets(self.kafka, self.topic)
         deadline = time.monotonic() + SETTLE_TIMEOUT_S

@@ -21,13 +21,7 @@ from lab_env.tables.probes.bucket_usage import MeteredBucket
 
 
 class WorkerClient:
-    """A worker process and its JVM; see `worker`.
-
-    Args:
-        bucket: the sink's bucket.
-        java_options: options for its JVM.
-        spark: additional Spark properties of its session.
-    """
+    """A worker process and its JVM; see `worker`."""
 
     def __init__(
         self,
@@ -62,11 +56,7 @@ class WorkerClient:
         self._tree = process_tree(self._process.pid)
 
     def call(self, task: str, **arguments) -> dict:
-        """Run a task in the worker; return its reply.
-
-        Raises:
-            LabError: the task failed, or the worker has ended.
-        """
+        """Run a task in the worker; return its reply."""
         try:
             self._process.stdin.write(json.dumps({"task": task} | arguments) + "\n")
             self._process.stdin.flush()
