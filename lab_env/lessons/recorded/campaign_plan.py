@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from itertools import cycle, islice
 from operator import itemgetter
 from random import Random
-from typing import Literal, TypeVar
+from typing import Literal
 
 from lab_env.platform.errors import LabError
 
-Item = TypeVar("Item")
 GROUP = 10  # faults per pair of tables
 SIZES = ("small", "full")
 KILLS, UNALIGNED = 100, 30
@@ -115,7 +114,11 @@ def _full(random: Random) -> list[dict]:
         if sink == "mor" or point not in ONLY_MOR
     ]
     aligned = _shuffled(list(islice(cycle(points), KILLS - UNALIGNED)), random)
-    kills = [_kill(*point, k=_k(point[0], random)) for point in aligned]
+    kills = [
+        # A batch has several requests of some classes: hit any of the first three.
+        _kill(*at, k=1 + int(random.random() * 3) if at[0] in MANY_PER_BATCH else 1)
+        for at in aligned
+    ]
     unaligned = [
         {"fault": "kill", "seconds": round(0.5 + 7.5 * random.random(), 1)}
         for _ in range(UNALIGNED)
@@ -156,11 +159,6 @@ def _kill(point: str, when: str, sink: str, k: int = 1) -> dict:
     return {"fault": "kill", "point": point, "when": when, "sink": sink, "k": k}
 
 
-def _k(point: str, random: Random) -> int:
-    """Position of the request in its class: random if a batch has several such requests, else 1."""
-    return 1 + int(random.random() * 3) if point in MANY_PER_BATCH else 1
-
-
 def _one_of_each_first(faults: list[dict]) -> list[dict]:
     """Put one case of each class first; of kills, one for each class of requests."""
     first: dict[tuple[str, str], dict] = {}
@@ -185,7 +183,7 @@ def _in_turn(classes: list[list[dict]]) -> list[dict]:
     return [fault for _, fault in sorted(slots, key=itemgetter(0))]
 
 
-def _shuffled(items: list[Item], random: Random) -> list[Item]:
+def _shuffled(items: list, random: Random) -> list:
     """Shuffle with `random()` alone, whose results are the same in every version of Python."""
     drawn = sorted((random.random(), place) for place in range(len(items)))
     return [items[place] for _, place in drawn]

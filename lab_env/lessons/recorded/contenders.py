@@ -66,11 +66,6 @@ class Contender:
         return bool(self.advice)
 
     @property
-    def default_key(self) -> str:
-        """Key of the same table with the format's defaults."""
-        return self.key.removesuffix("-tuned")
-
-    @property
     def all_options(self) -> dict[str, str]:
         """All properties of the table, including those of the tuning steps."""
         return self.table | _merged(advice.table for advice in self.advice)

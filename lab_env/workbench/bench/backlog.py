@@ -67,7 +67,7 @@ def catch_up(
         report_progress("warm-up with a quarter of it, not counted ...")
         first = config.scenarios[0]
         quarter = replace(first, batch=first.batch // 4)
-        bench.measure(replace(config, rounds=1, scenarios=(quarter,)), _quiet)
+        bench.measure(replace(config, rounds=1, scenarios=(quarter,)), lambda line: None)
     compared: list[Comparison] = []
     problems: list[str] = []
     for scenario in config.scenarios:
@@ -89,7 +89,7 @@ def _measure(
         report_progress(f"round {number + 1} of {config.rounds}: {title}, {len(WAYS)} ways")
         for way, (extra_options, sinks) in rotated(number, tuple(WAYS.items())):
             once = replace(config, rounds=1, extra_options=extra_options)
-            ways[way] = bench.measure(once, _quiet, rotated(number, sinks))
+            ways[way] = bench.measure(once, lambda line: None, rotated(number, sinks))
     return found
 
 
@@ -124,7 +124,3 @@ def _comparisons(scenario: Scenario, found: list[dict[str, Figures]]) -> list[Co
         *(compare((sink, PIPELINE), (sink, QUICK), QUICK_START) for sink in TABLES),
         compare(("mor", PARQUET), ("mor", PIPELINE)),
     ]
-
-
-def _quiet(line: str) -> None:
-    pass

@@ -12,7 +12,6 @@ from datetime import date, datetime, timedelta
 from itertools import accumulate
 from random import Random
 
-from lab_env.platform.errors import LabError
 from lab_env.shop.events import encode
 from lab_env.shop.model import SECOND, STEPS, Send, Timestamps
 
@@ -34,24 +33,10 @@ class Scenario:
     keys: str
     load: int  # number of orders in the table before the changes
     batch: int  # number of events per batch of changes, of which there are `batches`
+    # At most 8: from ten batches on, Spark's file sink compacts its log, and `sink_writes` reads
+    # single entries.
     batches: int
     days: int = 2  # number of days on which orders are created; each day is a table partition
-
-    def __post_init__(self):
-        if not 0 <= self.update_percent <= 100:
-            raise LabError(
-                f"The share of updates is {self.update_percent}, not between 0 and 100.",
-                "choose a share from 0 to 100.",
-            )
-        if self.keys not in (UNIFORM, ZIPF):
-            raise LabError(f"There are no {self.keys!r} keys.", f"use {UNIFORM} or {ZIPF}.")
-        # From ten batches on, Spark's file sink compacts its log, and `sink_writes` reads single
-        # entries.
-        if min(self.load, self.batch) < 10 or not 1 <= self.batches <= 8:
-            raise LabError(
-                "A scenario needs ten orders, ten events per batch, and one to eight batches.",
-                "change load, batch or batches.",
-            )
 
     @property
     def name(self) -> str:

@@ -5,7 +5,7 @@ import os
 from dataclasses import asdict
 
 from lab_env.platform.processes.system import memory
-from lab_env.tables.probes.verdict import INCONCLUSIVE, Spread, verdict
+from lab_env.tables.probes.verdict import Spread, verdict
 from lab_env.workbench.bench.machine import stamp
 from lab_env.workbench.bench.results import Figures
 
@@ -109,10 +109,3 @@ def _metric(figures: Figures, scenario: str, metric: str) -> dict:
             for baseline in [spreads[other].median]
         },
     }
-
-
-def summarize(pair: str, found: dict) -> str:
-    """Format a verdict as a phrase, for example `cow against json: 2.1 times, higher`."""
-    if found["verdict"] == INCONCLUSIVE or found["ratio"] is None:
-        return f"{pair}: {found['verdict']}"
-    return f"{pair}: {found['ratio']:.2g} times, {found['verdict']}"
