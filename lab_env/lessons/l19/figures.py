@@ -161,9 +161,6 @@ def draw_board(board: pd.DataFrame, oldest_unread: float, firing: bool) -> str:
     Args:
         board: `status` and `revenue`.
         oldest_unread: seconds that the oldest unread message has waited.
-
-    Returns:
-        HTML: a bar per status, and a lamp that is green or red.
     """
     figure, (axes,) = new_panels(["Revenue by status"], width=6.4, height=2.4)
     table = board.sort_values("revenue")

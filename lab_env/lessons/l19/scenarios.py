@@ -30,16 +30,12 @@ def _within(second: int, span: Span) -> bool:
 
 @dataclass(frozen=True)
 class Scenario:
-    """Made-up metrics over 90 seconds, and whether the alert must fire.
-
-    Args:
-        behind: number of unread messages by second.
-    """
+    """Made-up metrics over 90 seconds, and whether the alert must fire."""
 
     name: str
     rings: bool
     unread: At = _calm  # age of the oldest unread message by second of the scenario
-    behind: At = field(default=lambda second: 20 * (second % 3))
+    behind: At = field(default=lambda second: 20 * (second % 3))  # number of unread messages
     last_commit: At = _calm  # seconds since the newest commit, by second
     newest: At = _calm  # age of the newest message that was read, by second
     no_exporter: Span = NEVER  # seconds in which the exporter is dead

@@ -164,21 +164,15 @@ def _read_two_of_three(lab, sends: Sequence) -> str:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The lab's measurements of one ticket.
-
-    Args:
-        lag: unread messages by topic partition; empty without a stream.
-        table_batch: newest batch recorded in the table's commits; None if there is none.
-        checkpoint_batch: newest batch that the checkpoint has committed; None without one.
-    """
+    """The lab's measurements of one ticket."""
 
     name: str  # the ticket's letter
     cause: str
     number: int  # proves the cause
-    lag: dict[int, int] = field(default_factory=dict)
+    lag: dict[int, int] = field(default_factory=dict)  # unread messages by topic partition
     logs: int | None = None  # number of logs that a query of the table merges; None without a table
-    table_batch: int | None = None
-    checkpoint_batch: int | None = None
+    table_batch: int | None = None  # newest batch recorded in the table's commits
+    checkpoint_batch: int | None = None  # newest batch that the checkpoint has committed
     savepoints: int = 0
     pending: int = 0  # number of instants that are not complete
     merge_on_read: bool = True  # True if the table may have logs

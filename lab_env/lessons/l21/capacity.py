@@ -88,9 +88,6 @@ def fit(runs: pd.DataFrame) -> Fitted:
 
     Args:
         runs: rows, cores and seconds of each batch; several rounds of each setting.
-
-    Raises:
-        LabError: fewer than two different `rows / cores`, which do not determine a line.
     """
     if (runs["rows"] / runs["cores"]).nunique() < 2:
         raise LabError(

@@ -101,10 +101,7 @@ def kind_of(task) -> str:
 def draw_tasks(runs: dict[str, pd.DataFrame]) -> str:
     """Draw each core's work over time: one row per executor, one bar per attempt of a task.
 
-    A lost attempt is hatched in red.
-
-    Args:
-        runs: results of `SparkPages.tasks` by title; one chart each, from top to bottom.
+    A lost attempt is hatched in red. `runs` are results of `SparkPages.tasks` by title.
     """
     lanes = [max(1, tasks["executor"].nunique()) for tasks in runs.values()]
     height = 0.6 * len(runs) + 0.36 * sum(lanes) + 0.9

@@ -41,7 +41,6 @@ def kill_while_it_works(
 
     Raises:
         LabError: no running task was caught in any attempt.
-        StreamingQueryException: the query failed.
     """
     pages = SparkPages(spark)
     for attempt in range(1, tries + 1):

@@ -22,11 +22,7 @@ FILE = "campaign.json.gz"
 
 @dataclass
 class Result:
-    """Result of one case.
-
-    Args:
-        recovery_seconds: from the fault's end until everything sent had been committed.
-    """
+    """Result of one case."""
 
     case: str
     fault: str
@@ -35,7 +31,7 @@ class Result:
     where: str  # planned target of the fault
     outcome: str = NOT_RUN  # one of `verdicts.OUTCOMES`, or `broken` if the campaign itself failed
     landed: str = ""  # actual target of the fault
-    recovery_seconds: float | None = None
+    recovery_seconds: float | None = None  # from the fault's end until all sent was committed
     seconds: float = 0  # duration of the whole case
     restarts: int = 0  # of the writer
     judgements: list[str] = field(default_factory=list)  # sentences about the tables

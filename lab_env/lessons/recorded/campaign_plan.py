@@ -28,17 +28,13 @@ PLANTED = "planted"  # the campaign's own test: a loss that it must report
 
 @dataclass(frozen=True)
 class Case:
-    """One fault.
-
-    Args:
-        when: relative to the store's processing of the request; empty without a point.
-    """
+    """One fault."""
 
     id: str  # three digits, or `planted`
     group: int  # counted from 1; the cases of a group share their tables
     fault: str  # its class, a heading of `verdicts.toml`
     point: str = ""  # class of requests that it hits; empty if it targets no particular request
-    when: Literal["", "before", "after"] = ""
+    when: Literal["", "before", "after"] = ""  # the store processes that request
     sink: str = ""  # the table that it hits; empty for both
     k: int = 1  # position of the request within its class, from 1
     seconds: float = 0  # duration of an outage, or delay of a kill that targets no request

@@ -32,15 +32,10 @@ MOST_QUERIES = 1_000_000  # end of the chart
 
 @dataclass(frozen=True)
 class Bill:
-    """Cost of one sink in US dollars.
-
-    Args:
-        storage: one month of storing the run's data, the mean of its size before (fresh) and after
-            (tidy) the table services.
-    """
+    """Cost of one sink in US dollars."""
 
     write: float  # batches and table services of one run
-    storage: float
+    storage: float  # one month of the data, its size the mean of before and after table services
     query: float  # one query before the table services
 
     def total(self, queries: float) -> float:

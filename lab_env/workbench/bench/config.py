@@ -30,7 +30,6 @@ class RunConfig:
     Args:
         queries: queries to run before (`BEFORE_TABLE_SERVICES`) and after (`AFTER_TABLE_SERVICES`)
             the table services. If there are none to run after them, the table services are skipped.
-        extra_options: Hudi options for both tables, in addition to the pipeline's.
     """
 
     scenarios: tuple[Scenario, ...]
@@ -40,7 +39,7 @@ class RunConfig:
     queries: dict[str, tuple[str, ...]] = field(default_factory=lambda: ALL_QUERIES)
     java_options: str = session.JAVA_OPTIONS
     spark: dict[str, str] = field(default_factory=dict)
-    extra_options: dict[str, str] = field(default_factory=dict)
+    extra_options: dict[str, str] = field(default_factory=dict)  # for both tables
     warm_up: bool = True  # whether the processes first ingest a small stream, without measuring it
 
 
