@@ -3,17 +3,16 @@
 import json
 from types import SimpleNamespace
 
-import pandas as pd
 import pytest
 
 from lab_env.lessons import recorded
-from lab_env.lessons.recorded.knobs import KNOBS, METRICS, compared, knobs_chart
+from lab_env.lessons.recorded.knobs import KNOBS, METRICS, compared
 from lab_env.platform.errors import LabError
 from lab_env.tables.probes.bucket_usage import BucketUsage
 from lab_env.workbench.bench import tuning
 from lab_env.workbench.bench.metering import ResourceUsage
 from lab_env.workbench.bench.tuning import SETTINGS, TuningConfig
-from lab_env.workbench.bench.tuning_worker import reached
+from lab_env.workbench.bench.worker import reached
 
 CONFIG = TuningConfig(batch=50, batches=5, rate=20, seconds=16, rounds=2, java_options="")
 
@@ -73,19 +72,6 @@ def test_each_knob_compares_two_settings_that_differ_in_it_alone():
         assert one.kind == other.kind
 
 
-def test_the_chart_has_a_panel_per_knob():
-    run = {
-        "runs": [
-            {"setting": setting, "round": number} | dict.fromkeys(METRICS, 4 + number)
-            for setting in SETTINGS
-            for number in (1, 2)
-        ]
-    }
-    drawn = knobs_chart(run)
-    for knob, (_, _, turned) in KNOBS.items():
-        assert f"{knob}: {turned}" in drawn
-
-
 def test_where_a_stream_is_stands_in_its_last_report():
     report = {"sources": [{"endOffset": {"bench.tuning": {"0": 7, "1": 9}}}]}
     assert reached(report) == {0: 7, 1: 9}
@@ -111,7 +97,7 @@ class Worker:
 
     def call(self, task, **given):
         Worker.calls += 1
-        self.options = given.get("table_options", self.options)
+        self.options = given.get("extra_options", self.options)
         if task == "settle" and self.options.get("hoodie.bucket.index.num.buckets") == "8":
             raise LabError("The stream ended.", "read its log")
         batch = {"rows": 10, "seconds": 1.5, "end_offsets": {"0": 10}}
@@ -119,6 +105,18 @@ class Worker:
             "stop_following": {"batches": [batch | {"batch": number} for number in range(5)]},
             "run_query": {"answer": list(Worker.answer)},
         }.get(task, {})
+
+
+class Follower:
+    def __init__(self, lab, worker, *_):
+        self.worker = worker
+
+    def send(self, rate):
+        self.worker.call("settle")
+
+    def stop(self):
+        fresh = {"p50": 2.0, "p95": 3.0, "measured": 310}
+        return self.worker.call("stop_following")["batches"], fresh
 
 
 class Meter:
@@ -138,14 +136,7 @@ def made_up(monkeypatch):
     quiet = SimpleNamespace(
         name="b", endpoints=None, make=int, remove=int, clear=int, usage=BucketUsage
     )
-    frame = pd.DataFrame(columns=["state", "send_id", "partition", "offset", "sent_at"])
-    lab = SimpleNamespace(
-        endpoints=SimpleNamespace(kafka_bootstrap=""),
-        topic=lambda name: name,
-        ledger=lambda topic: SimpleNamespace(directory="", frame=lambda: frame),
-    )
-    nothing = dict.fromkeys(("send_all", "flush", "close"), lambda *_: None)
-    fresh = {"p50": 2.0, "p95": 3.0, "measured": 310}
+    lab = SimpleNamespace(endpoints=None, topic=lambda name: name)
     replaced = {
         "services": SimpleNamespace(up=lambda **_: None, endpoints=lambda: None),
         "reset_lesson": lambda name: {},
@@ -154,17 +145,13 @@ def made_up(monkeypatch):
         "WorkerClient": Worker,
         "Meter": Meter,
         "send": lambda *_: None,
-        "ensure_topic": lambda *_, **__: None,
-        "Sender": lambda *_: SimpleNamespace(**nothing),
         "_wait_for_next": lambda seconds: None,
         "QUIET_S": 0,
         "xray": lambda *_: SimpleNamespace(files=(), current=(), completed_writes={}, planned=()),
     }
     for name, value in replaced.items():
         monkeypatch.setattr(tuning, name, value)
-    monkeypatch.setattr(tuning.store, "list_objects", lambda *_: [])
-    monkeypatch.setattr(tuning.latency, "send_paced", lambda *_: None)
-    monkeypatch.setattr(tuning.latency, "figures", lambda *_: fresh)
+    monkeypatch.setattr(tuning.latency, "Follower", Follower)
     stream = tuning.record(tuning.Scenario(tuning.UPDATES, tuning.UNIFORM, 50, 50, 4))
     monkeypatch.setattr(Worker, "answer", stream.answers()["aggregate"])
     monkeypatch.setattr(Worker, "calls", 0)

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from lab_env.lessons.l21.capacity import (
-    Between,
     Line,
     fit,
     serial_share,
@@ -67,7 +66,3 @@ def test_every_law_goes_through_the_two_measured_points(talk):
     serial = serial_share(1.7, talk)
     assert speedup_by_usl(1, serial, talk) == 1
     assert speedup_by_usl(2, serial, talk) == pytest.approx(1.7)
-
-
-def test_an_interval_is_written_with_its_middle_first():
-    assert Between(0.00123, 0.001, 0.0016).shown(2, factor=1000) == "1.23 (1.00 to 1.60)"

@@ -29,11 +29,7 @@ PAGER = (
 
 
 def jvm_of_session() -> int:
-    """Return the process id of the JVM in which this notebook's Spark runs.
-
-    Raises:
-        LabError: there is none, or more than one.
-    """
+    """Return the process id of the JVM in which this notebook's Spark runs."""
     # Kafka's is a child of this kernel, too, if the kernel has started the services.
     children = psutil.Process(os.getpid()).children(recursive=True)
     found = [
@@ -52,11 +48,8 @@ def jvm_of_session() -> int:
 def wait_until(condition: Callable[[], object], what: str, seconds: float) -> None:
     """Wait until a condition holds, checking five times a second.
 
-    Args:
-        what: the condition in words, for the error.
-
     Raises:
-        LabError: it did not hold in time.
+        LabError: it did not hold in time; the error tells `what` had not happened.
     """
     deadline = time.monotonic() + seconds
     while not condition():
@@ -69,14 +62,11 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float) -> No
 
 
 def scrape_config(pages: Mapping[str, str], namespace: str) -> str:
-    """Return the part of `prometheus.yml` that lists the pages to scrape, once a second.
+    """Return the part of `prometheus.yml` (YAML) that lists the pages to scrape, once a second.
 
     Args:
         pages: address of the metrics page, by job.
         namespace: added as a label, by which a reset of the lesson finds the metrics.
-
-    Returns:
-        YAML: a list `scrape_configs`.
     """
     jobs = []
     for job, page in pages.items():
@@ -101,11 +91,7 @@ def metric_lines(page: str, *words: str) -> list[str]:
 
 
 def show_numbers(numbers: pd.DataFrame):
-    """Return the exporter's metrics as a table, a column per pipeline, without empty rows.
-
-    Args:
-        numbers: result of `lab.pipeline_metrics()`, or some of its rows.
-    """
+    """Return rows of `lab.pipeline_metrics()` as a table, a column per pipeline."""
     extra = [name for name in ("partition", "part", "recorded_in") if name in numbers.columns]
     which = numbers[extra].astype(object).where(numbers[extra].notna(), "")
     label = which.astype(str).agg(" ".join, axis=1).str.strip()
@@ -139,14 +125,8 @@ def draw_over_time(
         for (name, line), (colour, style) in zip(lines.items(), styles, strict=False):
             seconds = line.assign(second=line["time"].astype(int)).groupby("second")["value"]
             values = seconds.last().reindex(whole)
-            panel.plot(
-                [second - begin for second in whole],
-                values,
-                style,
-                color=colour,
-                drawstyle="steps-post",
-                label=name,
-            )
+            since = [second - begin for second in whole]
+            panel.plot(since, values, style, color=colour, drawstyle="steps-post", label=name)
         panel.margins(y=0.2)
         panel.set_ylim(bottom=0)
         panel.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
@@ -155,20 +135,13 @@ def draw_over_time(
 
 
 def books_of(sends: Iterable[Send]) -> list[tuple]:
-    """Compute the accountants' totals of each day from the events as sent, not from a table.
-
-    Args:
-        sends: valid sends, in any order.
+    """Compute the accountants' totals of each day from valid events as sent, not from a table.
 
     Returns:
         Per day of creation: day, number of orders that are not erased, their revenue, and the time
         of the newest change.
     """
-    newest: dict[str, Send] = {}
-    for send in sends:
-        known = newest.get(send.order_id)
-        if known is None or send.order_ts >= known.order_ts:
-            newest[send.order_id] = send
+    newest = {send.order_id: send for send in sorted(sends, key=lambda send: send.order_ts)}
     events = [json.loads(send.value) for send in newest.values() if send.op != "erase"]
     frame = pd.DataFrame(events)
     frame["cents"] = (frame["amount"].astype(float) * 100).round().astype("int64")
@@ -188,10 +161,6 @@ def draw_board(board: pd.DataFrame, oldest_unread: float, firing: bool) -> str:
     Args:
         board: `status` and `revenue`.
         oldest_unread: seconds that the oldest unread message has waited.
-        firing: True if the alert fires.
-
-    Returns:
-        HTML: a bar per status, and a lamp that is green or red.
     """
     figure, (axes,) = new_panels(["Revenue by status"], width=6.4, height=2.4)
     table = board.sort_values("revenue")

@@ -20,81 +20,82 @@ def _calm(second: int) -> float:
     return second % 3
 
 
+def _always(value: float) -> At:
+    return lambda second: value
+
+
+def _within(second: int, span: Span) -> bool:
+    return span[0] <= second < span[1]
+
+
 @dataclass(frozen=True)
 class Scenario:
-    """Made-up metrics over 90 seconds, and whether the alert must fire.
-
-    Args:
-        name: what happens, in a few words.
-        rings: True if the alert must fire.
-        unread: age of the oldest unread message by second of the scenario.
-        behind: number of unread messages by second.
-        last_commit: seconds since the newest commit, by second.
-        newest: age of the newest message that was read, by second.
-        no_exporter: seconds in which the exporter is dead.
-        no_broker: seconds in which the exporter cannot read the topic.
-        missing: seconds in which one scrape of the exporter got no answer.
-        no_spark: seconds in which Spark's own pages do not answer.
-    """
+    """Made-up metrics over 90 seconds, and whether the alert must fire."""
 
     name: str
     rings: bool
-    unread: At = _calm
-    behind: At = field(default=lambda second: 20 * (second % 3))
-    last_commit: At = _calm
-    newest: At = _calm
-    no_exporter: Span = NEVER
-    no_broker: Span = NEVER
-    missing: tuple[int, ...] = ()
-    no_spark: Span = NEVER
+    unread: At = _calm  # age of the oldest unread message by second of the scenario
+    behind: At = field(default=lambda second: 20 * (second % 3))  # number of unread messages
+    last_commit: At = _calm  # seconds since the newest commit, by second
+    newest: At = _calm  # age of the newest message that was read, by second
+    no_exporter: Span = NEVER  # seconds in which the exporter is dead
+    no_broker: Span = NEVER  # seconds in which the exporter cannot read the topic
+    missing: tuple[int, ...] = ()  # seconds in which one scrape of the exporter got no answer
+    no_spark: Span = NEVER  # seconds in which Spark's own pages do not answer
 
     def series(self, namespace: str) -> list[dict[str, str]]:
         """Return all metrics as promtool's `input_series`, labelled with a lesson's namespace."""
-
-        def labelled(name: str, space: str = namespace, pipeline: str = PIPELINE) -> str:
-            return _labelled(name, f'namespace="{space}",pipeline="{pipeline}"')
-
+        one, zero = _always(1), _always(0)
         of_topic = {
             "pipeline_oldest_unread_seconds": self.unread,
             "pipeline_newest_message_seconds": self.newest,
             'pipeline_lag_messages{partition="0"}': self.behind,
-            'pipeline_expired_messages{partition="0"}': _zero,
-            'pipeline_clock_ahead_seconds{part="topic"}': _zero,
+            'pipeline_expired_messages{partition="0"}': zero,
+            'pipeline_clock_ahead_seconds{part="topic"}': zero,
         }
         of_table = {
             "pipeline_last_commit_seconds": self.last_commit,
-            'pipeline_up{part="checkpoint"}': _one,
-            'pipeline_up{part="table"}': _one,
-            'pipeline_batch{recorded_in="checkpoint"}': _one,
-            'pipeline_batch{recorded_in="table"}': _one,
-            'pipeline_bytes{part="current"}': lambda second: 50_000,
-            "pipeline_file_slices": _one,
-            "pipeline_log_files": _one,
-            "pipeline_log_files_per_slice_max": _one,
-            "pipeline_pending_instants": _zero,
-            "pipeline_oldest_pending_seconds": _zero,
-            "pipeline_savepoints": _zero,
+            'pipeline_up{part="checkpoint"}': one,
+            'pipeline_up{part="table"}': one,
+            'pipeline_batch{recorded_in="checkpoint"}': one,
+            'pipeline_batch{recorded_in="table"}': one,
+            'pipeline_bytes{part="current"}': _always(50_000),
+            "pipeline_file_slices": one,
+            "pipeline_log_files": one,
+            "pipeline_log_files_per_slice_max": one,
+            "pipeline_pending_instants": zero,
+            "pipeline_oldest_pending_seconds": zero,
+            "pipeline_savepoints": zero,
+            'pipeline_up{part="topic"}': lambda second: not _within(second, self.no_broker),
         }
+
+        def of_exporter(name: str, values: list[str], space: str, pipeline: str) -> dict[str, str]:
+            metric, _, more = name.rstrip("}").partition("{")
+            labels = f'namespace="{space}",pipeline="{pipeline}"{more and ","}{more}'
+            return _row(f'{metric}{{{labels},job="pipeline",instance="exporter"}}', values)
+
+        def of_page(metric: str, job: str, values: list[str]) -> dict[str, str]:
+            """A metric from one of the pages that the lesson adds."""
+            labels = f'job="{job}",instance="{job}",namespace="{namespace}"'
+            return _row(f"{metric}{{{labels}}}", values)
+
         rows = [
-            *(_row(labelled(n), self._outside(v, self.no_broker)) for n, v in of_topic.items()),
-            *(_row(labelled(n), self._outside(v)) for n, v in of_table.items()),
+            of_exporter(name, self._outside(values, gone), namespace, PIPELINE)
+            for metrics, gone in ((of_topic, self.no_broker), (of_table, NEVER))
+            for name, values in metrics.items()
         ]
-        readable = self._outside(lambda second: float(not _within(second, self.no_broker)))
-        rows.append(_row(labelled('pipeline_up{part="topic"}'), readable))
-        rows.append(_row('pipeline_watched{job="pipeline"}', self._outside(lambda second: 2)))
         # Another team's pipeline, which nobody looks after.
-        late = self._outside(lambda second: 60 + second)
-        rows.append(
-            _row(labelled("pipeline_oldest_unread_seconds", f"{namespace}-2", OTHER_PIPELINE), late)
-        )
-        rows.append(_row('up{job="pipeline",instance="exporter"}', _up(self.no_exporter)))
-        for job in ("spark", "hudi"):
-            rows.append(_row(_of_page("up", job, namespace), _up(self.no_spark)))
-        # The listener's number lives in the notebook: when Spark hangs, it stays as it was.
-        rows.append(_row(_of_page("up", "notebook", namespace), _up(NEVER)))
-        reported = [str(0) for _ in range(SECONDS + 1)]
-        rows.append(_row(_of_page("shop_messages_behind", "notebook", namespace), reported))
-        return rows
+        late, other = self._outside(lambda second: 60 + second), f"{namespace}-2"
+        return [
+            *rows,
+            _row('pipeline_watched{job="pipeline"}', self._outside(_always(2))),
+            of_exporter("pipeline_oldest_unread_seconds", late, other, OTHER_PIPELINE),
+            _row('up{job="pipeline",instance="exporter"}', _up(self.no_exporter)),
+            *(of_page("up", job, _up(self.no_spark)) for job in ("spark", "hudi")),
+            # The listener's number lives in the notebook: when Spark hangs, it stays as it was.
+            of_page("up", "notebook", _up(NEVER)),
+            of_page("shop_messages_behind", "notebook", ["0"] * (SECONDS + 1)),
+        ]
 
     def _outside(self, values: At, also_gone: Span = NEVER) -> list[str]:
         """The exporter's samples, without those that were unavailable."""
@@ -108,36 +109,12 @@ class Scenario:
         return found
 
 
-def _one(second: int) -> float:
-    return 1
-
-
-def _zero(second: int) -> float:
-    return 0
-
-
-def _within(second: int, span: Span) -> bool:
-    return span[0] <= second < span[1]
-
-
 def _up(down: Span) -> list[str]:
     return [str(int(not _within(second, down))) for second in range(SECONDS + 1)]
 
 
 def _row(name: str, values: Sequence[str]) -> dict[str, str]:
     return {"series": name, "values": " ".join(values)}
-
-
-def _of_page(metric: str, job: str, namespace: str) -> str:
-    """Series name of a metric from one of the pages that the lesson adds."""
-    return f'{metric}{{job="{job}",instance="{job}",namespace="{namespace}"}}'
-
-
-def _labelled(name: str, labels: str) -> str:
-    """Series name of an exporter's metric with the labels of a stream."""
-    metric, _, more = name.rstrip("}").partition("{")
-    all_labels = f"{labels},{more}" if more else labels
-    return f'{metric}{{{all_labels},job="pipeline",instance="exporter"}}'
 
 
 def _since(second: int) -> float:
@@ -150,8 +127,8 @@ CALM = Scenario("an ordinary minute", rings=False)
 NIGHT = Scenario(
     "03:00, nobody orders",
     rings=False,
-    unread=_zero,
-    behind=_zero,
+    unread=_always(0),
+    behind=_always(0),
     last_commit=lambda second: 3600 + second,
     newest=lambda second: 3600 + second,
 )
@@ -166,8 +143,8 @@ MORNING = Scenario(
 SALE = Scenario(
     "a sale: 2,000 messages wait, the oldest for less than 5 s",
     rings=False,
-    unread=lambda second: 4.9,
-    behind=lambda second: 2000,
+    unread=_always(4.9),
+    behind=_always(2000),
 )
 HICCUP = Scenario(
     "a hiccup of 2 s, and one scrape without an answer",
@@ -198,21 +175,14 @@ SCENARIOS = (CALM, NIGHT, MORNING, SALE, HICCUP, PAGES, HANG, SLOW, EXPORTER, BR
 
 
 def question(begin: int, end: int) -> str:
-    """Return PromQL: 1 if any alert fired between two seconds, else 0; to be evaluated at `end`."""
+    """Return PromQL, for second `end`: 1 if any alert fired between two seconds, else 0."""
     fired = f'max_over_time(ALERTS{{alertstate="firing"}}[{end - begin}s])'
     return f"(count({fired}) > bool 0) or vector(0)"
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """The expectation that an alert fires, or does not, in a period of a scenario.
-
-    Args:
-        scenario: the scenario.
-        begin: first second of the period.
-        end: last second.
-        fired: True if the alert is expected to fire.
-    """
+    """The expectation that an alert fires, or does not, in a period of a scenario (seconds)."""
 
     scenario: Scenario
     begin: int
@@ -237,8 +207,7 @@ ENDS = Expectation(HANG, SECONDS - 1, SECONDS, fired=False)
 def test_file(expectations: Sequence[Expectation], namespace: str) -> dict:
     """Return a file for `promtool test rules` that passes if all expectations hold.
 
-    Args:
-        namespace: the lesson's namespace, a label of its metrics.
+    `namespace` is the lesson's, a label of its metrics.
     """
     return {
         "evaluation_interval": "1s",

@@ -13,7 +13,7 @@ import pandas as pd
 
 from lab_env.lessons.table_copies import overlay_table
 from lab_env.pipeline import parsing
-from lab_env.pipeline.checkpoint import read_checkpoint
+from lab_env.pipeline.checkpoint import Batch, read_checkpoint
 from lab_env.pipeline.sinks import event_rows
 from lab_env.platform.brokers.topics import ensure_topic, topic_end_offsets
 from lab_env.platform.errors import LabError
@@ -48,7 +48,7 @@ def checkpoint_of(lab, name: str) -> str:
 
 
 def topic_of(lab, name: str) -> str:
-    """Return the topic of a ticket's stream; only D has its own."""
+    """Return the topic of a ticket's stream."""
     return lab.topic("couriers" if name == "D" else LIVE)
 
 
@@ -99,19 +99,14 @@ def hand_over(
 
 def _run(writer, checkpoint: str) -> str:
     """Run a stream over all existing messages, once; return the lag that it reports."""
-    writer = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True)
-    query = writer.start()
+    query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     query.awaitTermination()
     said = [source.get("metrics") or {} for r in query.recentProgress for source in r["sources"]]
     return said[-1].get("maxOffsetsBehindLatest", "") if said else ""
 
 
 def _wait_until_measured(lab, names: Sequence[str]) -> None:
-    """Wait until the exporter can read the topic, checkpoint and table of each of these pipelines.
-
-    Raises:
-        LabError: it cannot read one of these parts in time.
-    """
+    """Wait until the exporter can read the topic, checkpoint and table of each pipeline."""
     deadline = time.monotonic() + MEASURED_S
     down = pd.DataFrame()
     while time.monotonic() < deadline:
@@ -169,31 +164,18 @@ def _read_two_of_three(lab, sends: Sequence) -> str:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The lab's measurements of one ticket.
+    """The lab's measurements of one ticket."""
 
-    Args:
-        name: the ticket's letter.
-        cause: the cause of the complaint.
-        number: the number that proves it.
-        lag: unread messages by topic partition; empty without a stream.
-        logs: number of logs that a query of the table merges; None without a table.
-        table_batch: newest batch recorded in the table's commits; None if there is none.
-        checkpoint_batch: newest batch that the checkpoint has committed; None without one.
-        savepoints: number of the table's savepoints.
-        pending: number of instants that are not complete.
-        merge_on_read: True if the table may have logs.
-    """
-
-    name: str
+    name: str  # the ticket's letter
     cause: str
-    number: int
-    lag: dict[int, int] = field(default_factory=dict)
-    logs: int | None = None
-    table_batch: int | None = None
-    checkpoint_batch: int | None = None
+    number: int  # proves the cause
+    lag: dict[int, int] = field(default_factory=dict)  # unread messages by topic partition
+    logs: int | None = None  # number of logs that a query of the table merges; None without a table
+    table_batch: int | None = None  # newest batch recorded in the table's commits
+    checkpoint_batch: int | None = None  # newest batch that the checkpoint has committed
     savepoints: int = 0
-    pending: int = 0
-    merge_on_read: bool = True
+    pending: int = 0  # number of instants that are not complete
+    merge_on_read: bool = True  # True if the table may have logs
 
     @property
     def asked(self) -> str:
@@ -208,37 +190,28 @@ class Evidence:
     @property
     def told(self) -> str:
         """Cause and number in one sentence."""
-        return (
-            f"{self.name}: "
-            + {
-                NOT_READ: f"{self.number} messages of one partition are unread.",
-                REPLACED: (
-                    f"the table knows batch {self.number}, the new checkpoint is at "
-                    f"{self.checkpoint_batch}."
-                ),
-                NO_COMPACTION: f"{self.number} logs, unseen by the board.",
-                SAVEPOINT: f"the files of {self.number} are kept.",
-            }[self.cause]
-        )
+        return {
+            NOT_READ: f"{self.name}: {self.number} messages of one partition are unread.",
+            REPLACED: (
+                f"{self.name}: the table knows batch {self.number}, the new checkpoint is at "
+                f"{self.checkpoint_batch}."
+            ),
+            NO_COMPACTION: f"{self.name}: {self.number} logs, unseen by the board.",
+            SAVEPOINT: f"{self.name}: the files of {self.number} are kept.",
+        }[self.cause]
 
     def against(self, cause: str) -> str:
         """Return the reason why another cause is wrong."""
-        current = sum(1 for lag in self.lag.values() if not lag)
-        words = {
-            TOO_SLOW: (
-                f"{current} of its {len(self.lag)} partitions have lag 0."
-                if self.lag
-                else "no stream writes this table."
-            ),
-            NOT_READ: (
-                "each of its partitions has lag 0." if self.lag else "no stream writes this table."
-            ),
+        current = sum(not lag for lag in self.lag.values())
+        no_stream = "" if self.lag else "no stream writes this table."
+        return {
+            TOO_SLOW: no_stream or f"{current} of its {len(self.lag)} partitions have lag 0.",
+            NOT_READ: no_stream or "each of its partitions has lag 0.",
             REPLACED: self._batches(),
             NO_COMPACTION: self._logs(),
             SAVEPOINT: f"its table has {self.savepoints} savepoints.",
             UNFINISHED: f"its timeline has {self.pending} pending instants.",
-        }
-        return words[cause]
+        }[cause]
 
     def _batches(self) -> str:
         if self.table_batch is None:
@@ -262,25 +235,20 @@ class Evidence:
 
 def evidence_of(lab) -> dict[str, Evidence]:
     """Measure all tickets, without Spark."""
-    pictures = {name: lab.xray(table_of(lab, name)) for name in ("A", "B", "C")}
-    lags = {name: _lag(lab, name) for name in ("A", "B", "D")}
-    batches = {name: read_checkpoint(lab.endpoints, checkpoint_of(lab, name)) for name in "ABD"}
-    known = {name: max(batch.number for batch in batches[name]) for name in "ABD"}
-    facts = {name: _facts(picture) for name, picture in pictures.items()}
-    unread = max(lags["D"].values())
+    pictures = {name: lab.xray(table_of(lab, name)) for name in "ABC"}
+    facts = {name: _facts(picture) for name, picture in pictures.items()} | {"D": {}}
+    for name in "ABD":
+        batches = read_checkpoint(lab.endpoints, checkpoint_of(lab, name))
+        known = max(batch.number for batch in batches)
+        facts[name] |= {"lag": _lag(lab, name, batches), "checkpoint_batch": known}
     kept = [i.requested for i in pictures["C"].instants if i.action == "savepoint"]
-    return {
-        "A": Evidence(
-            "A", NO_COMPACTION, facts["A"]["logs"], lags["A"], checkpoint_batch=known["A"],
-            **facts["A"],
-        ),
-        "B": Evidence(
-            "B", REPLACED, facts["B"]["table_batch"], lags["B"], checkpoint_batch=known["B"],
-            **facts["B"],
-        ),
-        "C": Evidence("C", SAVEPOINT, int(kept[0]), **facts["C"]),
-        "D": Evidence("D", NOT_READ, unread, lags["D"], checkpoint_batch=known["D"]),
-    }  # fmt: skip
+    proofs = {
+        "A": (NO_COMPACTION, facts["A"]["logs"]),
+        "B": (REPLACED, facts["B"]["table_batch"]),
+        "C": (SAVEPOINT, int(kept[0])),
+        "D": (NOT_READ, max(facts["D"]["lag"].values())),
+    }
+    return {name: Evidence(name, *proof, **facts[name]) for name, proof in proofs.items()}
 
 
 def _facts(picture: Snapshot) -> dict:
@@ -295,10 +263,9 @@ def _facts(picture: Snapshot) -> dict:
     }
 
 
-def _lag(lab, name: str) -> dict[int, int]:
+def _lag(lab, name: str, batches: Sequence[Batch]) -> dict[int, int]:
     """Unread messages by topic partition; all messages where the checkpoint lacks a partition."""
     ends = topic_end_offsets(lab.endpoints.kafka_bootstrap, topic_of(lab, name))
-    batches = read_checkpoint(lab.endpoints, checkpoint_of(lab, name))
     done = [batch for batch in batches if batch.committed]
     reached = done[-1].end if done else {}
     return {partition: end - reached.get(partition, 0) for partition, end in ends.items()}

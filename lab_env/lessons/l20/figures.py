@@ -1,37 +1,28 @@
 """Figures and tables of lesson 20: bytes by commits, the bill, the articles' open questions."""
 
 from collections.abc import Mapping
-from typing import Protocol
 
 import pandas as pd
 
+from lab_env.lessons.recorded import SINKS
+from lab_env.lessons.recorded.cost import Bill
 from lab_env.platform.display.card import styled
 from lab_env.platform.display.chart import COLOURS, INK, NAMES, new_chart, note, svg
 
-SINKS = ("json", "cow", "mor")
 KB = 1000
 LATER = 3  # commits for which the chart continues the lines beyond those that were measured
 
 
-class Bill(Protocol):
-    """Cost of one sink, in US dollars: the benchmark's `Bill`."""
-
-    write: float
-    storage: float
-    query: float
-
-
 def draw_break_even(written: pd.DataFrame, compaction: int, commits: float) -> str:
     """Draw the bytes written since the last compaction, by the number of commits.
+
+    Dots are measured, dashed lines continue with the mean commit.
 
     Args:
         written: bytes of each batch of changes, a column each for `cow` and `mor`.
         compaction: bytes of the compaction after them.
         commits: number of commits at which Copy-on-Write, and Merge-on-Read with its compaction,
             have written the same.
-
-    Returns:
-        The chart as SVG: dots are measured, dashed lines continue with the mean commit.
     """
     figure, axes = new_chart(
         "Bytes written since the last compaction", "commits since then", "KB in total"
@@ -77,32 +68,31 @@ def promises(sinks: dict, grown: dict, board: Mapping[str, float]):
         board: figures of the lesson's own Merge-on-Read table before its compaction: `bytes`, a
             read-optimised query's bytes as a share of a snapshot query's, and `missing`, the
             revenue that it lacked.
-
-    Returns:
-        A styled table.
     """
     largest = max(row["factor"] for row in grown["rows"])
+    cow, mor = "cow against json", "mor against json"
+    rate, amplification = (
+        f"{metric}, services counted" for metric in ("ingest rows/s", "write amplification")
+    )
     rows = [
         (
             "JSON files against Hudi, rows per second",
             "of the rows per second of the files, services counted: Copy-on-Write "
-            f"{_share(sinks, 'ingest rows/s, services counted', 'cow against json')}, "
-            "Merge-on-Read "
-            f"{_share(sinks, 'ingest rows/s, services counted', 'mor against json')}",
+            f"{_between(sinks, rate, cow, '.0%')}, Merge-on-Read "
+            f"{_between(sinks, rate, mor, '.0%')}",
             "ingest on many cores",
         ),
         (
             "JSON files against Hudi, cost",
             "bytes written, services counted, times those of the files: Copy-on-Write "
-            f"{_times(sinks, 'write amplification, services counted', 'cow against json')}, "
-            "Merge-on-Read "
-            f"{_times(sinks, 'write amplification, services counted', 'mor against json')}",
+            f"{_between(sinks, amplification, cow)}, Merge-on-Read "
+            f"{_between(sinks, amplification, mor)}",
             "a bill from a cloud: ours has measured work at listed prices",
         ),
         (
             "Copy-on-Write against Merge-on-Read, by type of query",
             "snapshot, fresh: Merge-on-Read takes "
-            f"{_times(sinks, 'aggregate, fresh: warm s', 'mor against cow')} times as long; "
+            f"{_between(sinks, 'aggregate, fresh: warm s', 'mor against cow')} times as long; "
             f"read-optimised reads {board['bytes']:.0%} of the bytes of a snapshot query, and "
             f"misses the revenue by {board['missing']:,.2f} until the compaction",
             "seconds of read-optimised queries on large tables",
@@ -125,19 +115,10 @@ def promises(sinks: dict, grown: dict, board: Mapping[str, float]):
     return styled(table).hide(axis="index").set_table_styles(left)
 
 
-def _ratios(run: dict, metric: str, pair: str) -> list[float]:
-    """Ratio of two sinks' medians in each workload."""
-    return [row["verdicts"][pair]["ratio"] for row in run["metrics"] if row["metric"] == metric]
-
-
-def _share(run: dict, metric: str, pair: str) -> str:
-    found = _ratios(run, metric, pair)
-    return f"{min(found):.0%} to {max(found):.0%}"
-
-
-def _times(run: dict, metric: str, pair: str) -> str:
-    found = _ratios(run, metric, pair)
-    return f"{min(found):.1f} to {max(found):.1f}"
+def _between(run: dict, metric: str, pair: str, form: str = ".1f") -> str:
+    """Lowest and highest ratio of two sinks' medians, over all workloads."""
+    found = [row["verdicts"][pair]["ratio"] for row in run["metrics"] if row["metric"] == metric]
+    return f"{min(found):{form}} to {max(found):{form}}"
 
 
 def _growth(run: dict, kind: str) -> str:

@@ -16,15 +16,10 @@ from lab_env.platform.errors import LabError
 
 @dataclass(frozen=True)
 class Line:
-    """A fitted line.
+    """A fitted line."""
 
-    Args:
-        a: seconds per batch that do not depend on rows or cores.
-        b: core-seconds per row.
-    """
-
-    a: float
-    b: float
+    a: float  # seconds per batch that do not depend on rows or cores
+    b: float  # core-seconds per row
 
     def seconds(self, rows: float, cores: float) -> float:
         """Return the seconds of a batch with this many rows on this many cores."""
@@ -53,15 +48,10 @@ class Between:
 
 @dataclass(frozen=True)
 class Fitted:
-    """The lines fitted to measured rounds.
+    """The lines fitted to measured rounds."""
 
-    Args:
-        line: fitted to the fastest round of each setting.
-        allowed: one line per combination of one round of each setting.
-    """
-
-    line: Line
-    allowed: tuple[Line, ...]
+    line: Line  # fitted to the fastest round of each setting
+    allowed: tuple[Line, ...]  # one line per combination of one round of each setting
 
     def between(self, figure: Callable[[Line], float]) -> Between:
         """Return a figure of the line, with its lowest and highest value over all allowed lines."""
@@ -84,11 +74,7 @@ class Fitted:
 
 
 def fit_line(runs: pd.DataFrame) -> Line:
-    """Fit a line to measured batches by least squares.
-
-    Args:
-        runs: one row per batch with its rows, cores and seconds.
-    """
+    """Fit a line to the rows, cores and seconds of measured batches by least squares."""
     per_core = runs["rows"] / runs["cores"]
     known = np.column_stack([np.ones(len(runs)), per_core])
     (a, b), *_ = np.linalg.lstsq(known, runs["seconds"].to_numpy(dtype=float), rcond=None)
@@ -101,33 +87,24 @@ def fit(runs: pd.DataFrame) -> Fitted:
     Disturbances only add time to a batch, so the fastest round is the least disturbed one.
 
     Args:
-        runs: one row per batch with its rows, cores and seconds; several rounds of each setting.
-
-    Raises:
-        LabError: fewer than two different `rows / cores`, which do not determine a line.
+        runs: rows, cores and seconds of each batch; several rounds of each setting.
     """
     if (runs["rows"] / runs["cores"]).nunique() < 2:
         raise LabError(
             "One line needs two different amounts of work per core.",
             "measure batches of two sizes.",
         )
-    settings = [group for _, group in runs.groupby(["rows", "cores"])]
-    fastest = pd.concat(group.nsmallest(1, "seconds") for group in settings)
-    picks = itertools.product(*(range(len(group)) for group in settings))
-    allowed = [
-        fit_line(
-            pd.concat(group.iloc[[place]] for group, place in zip(settings, places, strict=True))
-        )
-        for places in picks
-    ]
-    return Fitted(fit_line(fastest), tuple(allowed))
+    settings = [group.to_dict("records") for _, group in runs.groupby(["rows", "cores"])]
+    fastest = [min(group, key=lambda run: run["seconds"]) for group in settings]
+    allowed = tuple(fit_line(pd.DataFrame(picked)) for picked in itertools.product(*settings))
+    return Fitted(fit_line(pd.DataFrame(fastest)), allowed)
 
 
 def speedup_by_usl(cores: float, serial: float, talk: float) -> float:
-    """Return the speed-up by Gunther's universal scalability law.
+    """Return the speed-up by Gunther's universal scalability law; with `talk` 0 it is Amdahl's.
 
     Args:
-        serial: share of the work that cannot run in parallel; with `talk` 0 this is Amdahl's law.
+        serial: share of the work that cannot run in parallel.
         talk: cost of coordination per pair of cores.
     """
     return cores / (1 + serial * (cores - 1) + talk * cores * (cores - 1))

@@ -27,23 +27,14 @@ CORE_COUNTS = np.unique(np.geomspace(1, 64, 60).round(1))
 
 @dataclass(frozen=True)
 class ProcessBox:
-    """One process in the drawing.
-
-    Args:
-        name: kind of process.
-        does: its purpose, in a few words.
-        pid: process id.
-        column: 0 for processes that start others, 1 for those that they have started.
-        jvm: True if it is a JVM.
-        megabytes: resident memory, MiB.
-    """
+    """One process in the drawing."""
 
     name: str
     does: str
     pid: int
-    column: int
+    column: int  # 0 for processes that start others, 1 for those that they have started
     jvm: bool
-    megabytes: int
+    megabytes: int  # resident memory, MiB
 
 
 def processes(spark) -> list[ProcessBox]:
@@ -51,10 +42,11 @@ def processes(spark) -> list[ProcessBox]:
     pages, cluster = SparkPages(spark), services.Cluster()
     kernel = psutil.Process()
     driver = next(child for child in kernel.children() if "java" in child.name())
+    master = supervisor.processes_of(cluster.name)[0]
     found = [
         _box("this notebook", "your Python code", kernel.pid, 0, jvm=False),
         _box("driver", "plans, commits, hands out tasks", driver.pid, 1),
-        _box("master", "gives workers to applications", _pid_of(cluster.name), 0),
+        _box("master", "gives workers to applications", master.pid, 0),
     ]
     for worker in cluster.workers():
         found.append(_box(f"worker {worker.number}", "starts executors", worker.pid, 0))
@@ -64,24 +56,13 @@ def processes(spark) -> list[ProcessBox]:
     return found
 
 
-def _pid_of(program: str) -> int:
-    return supervisor.processes_of(program)[0].pid
-
-
 def _box(name: str, does: str, pid: int, column: int, jvm: bool = True) -> ProcessBox:
     memory = psutil.Process(pid).memory_info().rss // 2**20
     return ProcessBox(name, does, pid, column, jvm, memory)
 
 
 def draw_processes(boxes: Sequence[ProcessBox]) -> str:
-    """Draw the processes: parents and children, purpose, and memory.
-
-    Args:
-        boxes: result of `processes`, each parent followed by its children.
-
-    Returns:
-        An `<svg>` element in the page's colours; a JVM has a blue frame.
-    """
+    """Draw the result of `processes` as SVG in the page's colours; a JVM has a blue frame."""
     width, height = BOX
     step, right = height + GAP[1], width + 2 * GAP[0]
     parts, row = [], -1
@@ -111,7 +92,7 @@ def draw_processes(boxes: Sequence[ProcessBox]) -> str:
 
 
 def kind_of(task) -> str:
-    """Return the work of a task of `SparkPages.tasks`: read and parse, combine and write, other."""
+    """Return the work of a task: `READS`, `WRITES` or `OTHER`."""
     if task.rows_read and not task.bytes_cached:
         return READS
     return WRITES if task.rows_fetched >= MANY else OTHER
@@ -120,11 +101,7 @@ def kind_of(task) -> str:
 def draw_tasks(runs: dict[str, pd.DataFrame]) -> str:
     """Draw each core's work over time: one row per executor, one bar per attempt of a task.
 
-    Args:
-        runs: results of `SparkPages.tasks` by title; one chart each, from top to bottom.
-
-    Returns:
-        An `<svg>` element. A lost attempt is hatched in red.
+    A lost attempt is hatched in red. `runs` are results of `SparkPages.tasks` by title.
     """
     lanes = [max(1, tasks["executor"].nunique()) for tasks in runs.values()]
     height = 0.6 * len(runs) + 0.36 * sum(lanes) + 0.9
@@ -151,11 +128,6 @@ def draw_tasks(runs: dict[str, pd.DataFrame]) -> str:
         axes.set_ylim(len(names) - 0.4, -0.6)
     panels[-1].set_xlim(0, 1.02 * max(tasks["end"].max() for tasks in runs.values()))
     panels[-1].set_xlabel("seconds since the first task")
-    _legend(figure, shown)
-    return svg(figure)
-
-
-def _legend(figure, shown: dict[str, str]) -> None:
     patches = [
         Patch(
             facecolor="none" if label == LOST else colour,
@@ -168,36 +140,21 @@ def _legend(figure, shown: dict[str, str]) -> None:
     figure.legend(
         handles=patches, ncols=len(patches), fontsize=9, loc="outside lower left", frameon=False
     )
+    return svg(figure)
 
 
 def draw_line(runs: pd.DataFrame, fitted: Fitted) -> str:
-    """Draw measured batches over rows per core, the fitted line, and its range over the rounds.
-
-    Args:
-        runs: one row per batch with rows, cores and seconds.
-    """
+    """Draw measured batches over rows per core, the fitted line, and its range over the rounds."""
     figure, axes = new_chart("How long a batch takes", "rows per core", "seconds", width=6.6)
     places = np.linspace(0, 1.05 * (runs["rows"] / runs["cores"]).max(), 40)
     every = np.array([[line.seconds(x, 1) for x in places] for line in fitted.allowed])
-    axes.fill_between(
-        places,
-        every.min(axis=0),
-        every.max(axis=0),
-        color=SKY,
-        alpha=0.3,
-        label="what rounds allow",
-    )
+    low, high = every.min(axis=0), every.max(axis=0)
+    axes.fill_between(places, low, high, color=SKY, alpha=0.3, label="what rounds allow")
     axes.plot(places, [fitted.line.seconds(x, 1) for x in places], color=BLUE, label="fitted")
-    for (cores, group), (marker, colour) in zip(
-        runs.groupby("cores"), (("o", AMBER), ("s", GREEN)), strict=False
-    ):
-        axes.plot(
-            group["rows"] / group["cores"],
-            group["seconds"],
-            marker,
-            color=colour,
-            label=f"{cores} core" + "s" * (cores > 1),
-        )
+    styles = (("o", AMBER), ("s", GREEN))
+    for (cores, group), (marker, colour) in zip(runs.groupby("cores"), styles, strict=False):
+        label, per_core = f"{cores} core" + "s" * (cores > 1), group["rows"] / group["cores"]
+        axes.plot(per_core, group["seconds"], marker, color=colour, label=label)
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     axes.legend(fontsize=8)
@@ -207,8 +164,7 @@ def draw_line(runs: pd.DataFrame, fitted: Fitted) -> str:
 def draw_reach(fitted: Fitted, sizes: Iterable[int]) -> str:
     """Draw the speed-up that the line predicts for batches of several sizes, up to 64 cores.
 
-    Returns:
-        An `<svg>` element; a band is the range over the measured rounds.
+    A band is the range over the measured rounds.
     """
     figure, axes = new_chart(
         "What more cores promise", "cores", "times as fast as one core", width=6.6
@@ -217,9 +173,8 @@ def draw_reach(fitted: Fitted, sizes: Iterable[int]) -> str:
     for size, colour in zip(sizes, (AMBER, BLUE, GREEN, VERMILION), strict=False):
         found = [fitted.speedup(size, cores) for cores in CORE_COUNTS]
         axes.plot(CORE_COUNTS, [f.middle for f in found], color=colour, label=f"{size:,} rows")
-        axes.fill_between(
-            CORE_COUNTS, [f.low for f in found], [f.high for f in found], color=colour, alpha=0.2
-        )
+        low, high = [f.low for f in found], [f.high for f in found]
+        axes.fill_between(CORE_COUNTS, low, high, color=colour, alpha=0.2)
     axes.axvspan(1, 2, color=GREY, alpha=0.15)
     _log_two(axes)
     axes.set_ylim(0.5, 70)
@@ -232,7 +187,7 @@ def draw_two_laws(at_two: float, talks: Sequence[float]) -> str:
 
     Args:
         at_two: the speed-up measured on two cores.
-        talks: for each law, the cost of coordination per pair of cores; 0 is Amdahl's law.
+        talks: each law's `talk`, as in `speedup_by_usl`.
     """
     figure, axes = new_chart(
         "The same two measured points", "cores", "times as fast as one core", width=6.6
@@ -259,11 +214,7 @@ def _log_two(axes, vertical: bool = True) -> None:
 
 
 def draw_burst(seconds: Sequence[float], lag: Sequence[float], events: dict[str, float]) -> str:
-    """Draw the number of events that wait in a topic, with marked moments.
-
-    Args:
-        events: times (s) to mark, by name.
-    """
+    """Draw the number of events that wait in a topic, with the times (s) of named `events`."""
     figure, axes = new_chart("Events that wait", "minutes", "events", width=6.6)
     axes.plot(np.array(seconds) / 60, lag, color=VERMILION)
     for name, at in events.items():

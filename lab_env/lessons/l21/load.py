@@ -13,10 +13,7 @@ def events_in_order(shops: int = 1) -> Iterator[Send]:
     """Yield the recorded hour as sent by several shops, one after the other.
 
     Late, duplicate and malformed events are left out, so in a topic of one partition the last event
-    of an order is its newest.
-
-    Args:
-        shops: number of shops; each sends the same events with other ids.
+    of an order is its newest. Each shop sends the same events with other ids.
     """
     in_order = [send for send in recording() if send.kind == "event"]
     for shop in range(1, shops + 1):

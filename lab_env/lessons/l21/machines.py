@@ -20,19 +20,12 @@ WITHIN_S = 120.0  # for a machine to be back, or a task to begin
 
 @dataclass(frozen=True)
 class Killed:
-    """A query that continued after an executor was killed.
+    """A query that continued after an executor was killed."""
 
-    Args:
-        query: the streaming query; it has ended.
-        attempt: number of the query's start, from 1.
-        task: the task on which the executor was working.
-        first_stage: number of the newest stage before the query was started.
-    """
-
-    query: Any
-    attempt: int
-    task: RunningTask
-    first_stage: int
+    query: Any  # has ended
+    attempt: int  # number of the query's start, from 1
+    task: RunningTask  # on which the executor was working
+    first_stage: int  # the newest before the query was started
 
 
 def kill_while_it_works(
@@ -48,7 +41,6 @@ def kill_while_it_works(
 
     Raises:
         LabError: no running task was caught in any attempt.
-        StreamingQueryException: the query failed.
     """
     pages = SparkPages(spark)
     for attempt in range(1, tries + 1):
@@ -84,11 +76,7 @@ def _was_lost(pages: SparkPages, after: int) -> bool:
 
 
 def executor_pid(application: str, executor: str) -> int:
-    """Return the process id of an executor on one of the cluster's workers.
-
-    Raises:
-        LabError: no worker has it.
-    """
+    """Return the process id of an executor on one of the cluster's workers."""
     for worker in services.Cluster().workers():
         if (application, executor) in worker.executors:
             return worker.executors[application, executor]
@@ -101,30 +89,18 @@ def alive_workers() -> list[int]:
 
 
 def stop_worker(spark, number: int) -> None:
-    """Stop a worker and its executor, and wait until Spark notices.
-
-    Args:
-        number: number of the worker, 1 or 2.
-    """
+    """Stop worker 1 or 2 and its executor, and wait until Spark notices."""
     services.Cluster().stop_worker(number)
     wait_for_executors(spark, 1)
 
 
 def start_worker(number: int) -> None:
-    """Start a worker again; some seconds later it has an executor for the session.
-
-    Args:
-        number: number of the worker, 1 or 2.
-    """
+    """Start worker 1 or 2 again; some seconds later it has an executor for the session."""
     services.Cluster().start_worker(number)
 
 
 def wait_for_executors(spark, count: int) -> None:
-    """Wait until exactly `count` executors are alive.
-
-    Raises:
-        LabError: that takes more than two minutes.
-    """
+    """Wait up to two minutes until exactly `count` executors are alive."""
     pages, deadline = SparkPages(spark), time.monotonic() + WITHIN_S
     while len(found := pages.working()) != count:
         if time.monotonic() > deadline:

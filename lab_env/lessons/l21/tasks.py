@@ -30,27 +30,16 @@ ENDED = ("SUCCESS", "FAILED", "KILLED")
 
 @dataclass(frozen=True)
 class RunningTask:
-    """A task that was running when Spark was queried.
-
-    Args:
-        stage: number of its stage.
-        task: number of the task in the stage.
-        executor: the executor that runs it.
-        seconds: time since its launch.
-    """
+    """A task that was running when Spark was queried."""
 
     stage: int
     task: int
     executor: str
-    seconds: float
+    seconds: float  # since its launch
 
 
 class SparkPages:
-    """The REST API of one Spark session.
-
-    Args:
-        spark: the session.
-    """
+    """The REST API of one Spark session."""
 
     def __init__(self, spark):
         context = spark.sparkContext
@@ -59,11 +48,7 @@ class SparkPages:
         self._open = build_opener(ProxyHandler({})).open  # the page is on this machine
 
     def get(self, path: str):
-        """Return the API's answer, for example to `/allexecutors`.
-
-        Raises:
-            LabError: the session has ended.
-        """
+        """Return the API's answer, for example to `/allexecutors`."""
         try:
             with self._open(f"{self._url}{path}", timeout=60) as answer:
                 return json.load(answer)
@@ -101,9 +86,6 @@ class SparkPages:
         """Return every attempt of every task in the stages after a given one.
 
         Spark's list lags behind its work, so it is read until it no longer changes.
-
-        Args:
-            after: number of a stage, from `newest_stage()`.
 
         Returns:
             One row per attempt: stage, stage_try, doing (the stage's name), task, attempt, status
@@ -159,12 +141,7 @@ class SparkPages:
 
 
 def row_of(stage: dict, task: dict) -> dict:
-    """Return one attempt of a task as a row of `SparkPages.tasks`.
-
-    Args:
-        stage: from `/stages`.
-        task: from `/stages/.../taskList`.
-    """
+    """Return one attempt of a task, from the API's `taskList`, as a row of `SparkPages.tasks`."""
     metrics = task.get("taskMetrics", {})
     read, shuffled = metrics.get("inputMetrics", {}), metrics.get("shuffleReadMetrics", {})
     start = _seconds(task["launchTime"])
@@ -201,9 +178,6 @@ def at_once(tasks: pd.DataFrame) -> int:
 
     An executor with one core runs its tasks one after the other. Overlaps of a few hundredths of a
     second do not count: Spark rounds its times, and they come from different processes.
-
-    Args:
-        tasks: result of `SparkPages.tasks`, or a part of it.
     """
     changes = sorted(
         change

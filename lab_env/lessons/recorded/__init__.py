@@ -16,54 +16,33 @@ SINKS = ("json", "cow", "mor")  # that the benchmark compares
 
 
 def keep(part: str, found: dict) -> None:
-    """Save a full run as this lab's recorded run.
-
-    Args:
-        part: `tour`, `backlog`, `sinks`, `growth`, `tuning` or `formats`.
-        found: the run's report, as plain data for JSON.
-    """
+    """Save a full run of a part of `lab bench`, plain data for JSON, as this lab's recorded run."""
     _own(part).write_bytes(gzip.compress(json.dumps(found).encode(), mtime=0))
 
 
 def shown(part: str) -> dict:
-    """Return the last full run of this lab, or the run that comes with the course if there is none.
-
-    Args:
-        part: `tour`, `backlog`, `sinks`, `growth`, `tuning` or `formats`.
-    """
-    own = _own(part)
-    return _read(own) if own.exists() else delivered(part)
+    """Return this lab's last full run of a part; if there is none, that of the course."""
+    return _read(_own(part)) if _own(part).exists() else delivered(part)
 
 
 def deliver(part: str) -> Path:
     """Make this lab's last full run the one that comes with the course; return its file.
-
-    Args:
-        part: as in `keep`.
 
     Raises:
         LabError: there is no full run.
     """
     if not _own(part).exists():
         raise LabError(f"There is no complete run of {part}.", f"run: lab bench {part} --full")
-    return Path(shutil.copy(_own(part), DATA / _file(part)))
+    return Path(shutil.copy(_own(part), DATA))
 
 
 def delivered(part: str) -> dict:
-    """Return the run that comes with the course.
-
-    Args:
-        part: `tour`, `backlog`, `sinks`, `growth`, `tuning` or `formats`.
-    """
-    return _read(DATA / _file(part))
+    """Return the run of a part that comes with the course."""
+    return _read(DATA / _own(part).name)
 
 
 def _own(part: str) -> Path:
-    return folder("bench") / _file(part)
-
-
-def _file(part: str) -> str:
-    return f"{part}.json.gz"
+    return folder("bench") / f"{part}.json.gz"
 
 
 def _read(path: Path) -> dict:

@@ -22,38 +22,22 @@ FILE = "campaign.json.gz"
 
 @dataclass
 class Result:
-    """Result of one case.
-
-    Args:
-        case: number of the case.
-        fault: class of the fault.
-        attempt: number of the group's run, from 1; each gets new tables.
-        where: planned target of the fault.
-        outcome: one of `verdicts.OUTCOMES`, or `broken` if the campaign itself failed.
-        landed: actual target of the fault.
-        recovery_seconds: from the fault's end until everything sent had been committed.
-        seconds: duration of the whole case.
-        restarts: number of times the writer was restarted.
-        judgements: sentences about the tables.
-        readers: each reader's result on a damaged table.
-        evidence: facts for a failure report.
-        started_at: seconds since 1970.
-    """
+    """Result of one case."""
 
     case: str
     fault: str
     group: int
-    attempt: int
-    where: str
-    outcome: str = NOT_RUN
-    landed: str = ""
-    recovery_seconds: float | None = None
-    seconds: float = 0
-    restarts: int = 0
-    judgements: list[str] = field(default_factory=list)
-    readers: dict[str, str] = field(default_factory=dict)
-    evidence: dict[str, Any] = field(default_factory=dict)
-    started_at: float = 0
+    attempt: int  # number of the group's run, from 1; each gets new tables
+    where: str  # planned target of the fault
+    outcome: str = NOT_RUN  # one of `verdicts.OUTCOMES`, or `broken` if the campaign itself failed
+    landed: str = ""  # actual target of the fault
+    recovery_seconds: float | None = None  # from the fault's end until all sent was committed
+    seconds: float = 0  # duration of the whole case
+    restarts: int = 0  # of the writer
+    judgements: list[str] = field(default_factory=list)  # sentences about the tables
+    readers: dict[str, str] = field(default_factory=dict)  # each reader's result on a damaged table
+    evidence: dict[str, Any] = field(default_factory=dict)  # facts for a failure report
+    started_at: float = 0  # seconds since 1970
 
     @property
     def ok(self) -> bool:
@@ -66,20 +50,13 @@ Results = Mapping[str, Result]
 
 @dataclass(frozen=True)
 class Row:
-    """Results of one class of faults.
-
-    Args:
-        planned: number of cases in the plan.
-        run: number of cases that have run.
-        as_expected: number of those that had an expected outcome.
-        outcomes: number of cases by outcome.
-    """
+    """Results of one class of faults."""
 
     fault: str
-    planned: int
+    planned: int  # number of cases in the plan, of which `run` have run
     run: int
-    as_expected: int
-    outcomes: dict[str, int]
+    as_expected: int  # number of those that had an expected outcome
+    outcomes: dict[str, int]  # number of cases by outcome
 
     @property
     def not_run(self) -> int:
@@ -107,19 +84,12 @@ def summary(plan: Sequence[Case], results: Results) -> list[Row]:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A recorded run of a campaign.
-
-    Args:
-        seed: the plan's seed.
-        size: the plan's size.
-        began_at: seconds since 1970.
-        results: by case number; only unexpected ones include evidence.
-    """
+    """A recorded run of a campaign."""
 
     seed: int
     size: str
-    began_at: float
-    results: dict[str, Result]
+    began_at: float  # seconds since 1970
+    results: dict[str, Result]  # by case number; only unexpected ones include evidence
 
     def rows(self) -> list[Row]:
         """Counts of each class of faults, as on a campaign's page."""
@@ -158,11 +128,7 @@ class Recorded:
 
 
 def keep(seed: int, size: str, results: dict[str, Result], file: Path) -> None:
-    """Write a campaign's results to a file.
-
-    Args:
-        file: path of the file, which ends in `.json.gz`.
-    """
+    """Write a campaign's results to a `.json.gz` file."""
     short = [asdict(replace(r, evidence={} if r.ok else r.evidence)) for r in results.values()]
     began = min((result.started_at for result in results.values()), default=0.0)
     content = {"seed": seed, "size": size, "began_at": began, "results": short}

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import chain, zip_longest
+from itertools import cycle, islice
+from operator import itemgetter
 from random import Random
-from typing import Literal, TypeVar
+from typing import Literal
 
 from lab_env.platform.errors import LabError
 
-Item = TypeVar("Item")
 GROUP = 10  # faults per pair of tables
 SIZES = ("small", "full")
 KILLS, UNALIGNED = 100, 30
@@ -28,27 +28,16 @@ PLANTED = "planted"  # the campaign's own test: a loss that it must report
 
 @dataclass(frozen=True)
 class Case:
-    """One fault.
+    """One fault."""
 
-    Args:
-        id: three digits, or `planted`.
-        group: counted from 1; the cases of a group share their tables.
-        fault: its class, a heading of `verdicts.toml`.
-        point: class of requests that it hits; empty if it targets no particular request.
-        when: `before` or `after` the store processes the request; empty without a point.
-        sink: the table that it hits; empty for both.
-        k: position of the request within its class, from 1.
-        seconds: duration of an outage, or delay of a kill that targets no request.
-    """
-
-    id: str
-    group: int
-    fault: str
-    point: str = ""
-    when: Literal["", "before", "after"] = ""
-    sink: str = ""
-    k: int = 1
-    seconds: float = 0
+    id: str  # three digits, or `planted`
+    group: int  # counted from 1; the cases of a group share their tables
+    fault: str  # its class, a heading of `verdicts.toml`
+    point: str = ""  # class of requests that it hits; empty if it targets no particular request
+    when: Literal["", "before", "after"] = ""  # the store processes that request
+    sink: str = ""  # the table that it hits; empty for both
+    k: int = 1  # position of the request within its class, from 1
+    seconds: float = 0  # duration of an outage, or delay of a kill that targets no request
 
     @property
     def where(self) -> str:
@@ -68,11 +57,8 @@ def make_plan(seed: int, size: str) -> tuple[Case, ...]:
     others are taken from the classes in turn. Nothing is random after that: a case's fields define
     it completely.
 
-    Args:
-        size: `small` or `full`.
-
     Raises:
-        LabError: there is no such size.
+        LabError: the size is neither `small` nor `full`.
     """
     if size not in SIZES:
         raise LabError(f"There is no size {size!r}.", f"choose from: {', '.join(SIZES)}")
@@ -85,10 +71,7 @@ def make_plan(seed: int, size: str) -> tuple[Case, ...]:
 
 
 def find_case(plan: Iterable[Case], wanted: str) -> Case:
-    """Find a case by number, or the planted loss, which tests the campaign itself.
-
-    Args:
-        wanted: for example `042`, or `planted`.
+    """Find a case by number, for example `042`, or the planted loss, which tests the campaign.
 
     Raises:
         LabError: the plan has no such case.
@@ -119,20 +102,35 @@ def _small() -> list[dict]:
 
 
 def _full(random: Random) -> list[dict]:
-    aligned = _shuffled(list(_cycled(_kill_points(), KILLS - UNALIGNED)), random)
-    kills = [_kill(*point, k=_k(point[0], random)) for point in aligned]
+    points = [
+        (point, when, sink)
+        for point in POINTS
+        for when in ("before", "after")
+        for sink in SINKS
+        if sink == "mor" or point not in ONLY_MOR
+    ]
+    aligned = _shuffled(list(islice(cycle(points), KILLS - UNALIGNED)), random)
+    kills = [
+        # A batch has several requests of some classes: hit any of the first three.
+        _kill(*at, k=1 + int(random.random() * 3) if at[0] in MANY_PER_BATCH else 1)
+        for at in aligned
+    ]
     unaligned = [
         {"fault": "kill", "seconds": round(0.5 + 7.5 * random.random(), 1)}
         for _ in range(UNALIGNED)
     ]
     outages = [
-        *({"fault": fault, "seconds": s} for fault, s in _outages("store")),
-        *({"fault": fault, "seconds": s} for fault, s in _outages("broker")),
+        outage
+        for server in ("store", "broker")
+        for outage in (
+            *({"fault": f"{server}_stopped", "seconds": s} for s in (3, 3, 3, 30, 30, 30, 180)),
+            *3 * [{"fault": f"{server}_killed", "seconds": 0}],
+        )
     ]
     errors = [
         {"fault": fault, "point": point, "when": when, "sink": sink}
         for fault, when in (("answer_lost", "after"), ("store_error", "before"))
-        for point, sink in zip(LOST_ANSWERS, _cycled(SINKS, len(LOST_ANSWERS)), strict=True)
+        for point, sink in zip(LOST_ANSWERS, cycle(SINKS), strict=False)
     ]
     others = [
         {"fault": "log_cut", "sink": "mor"},
@@ -153,29 +151,8 @@ def _full(random: Random) -> list[dict]:
     return _one_of_each_first(_in_turn(dealt))
 
 
-def _outages(server: str) -> list[tuple[str, float]]:
-    return [(f"{server}_stopped", s) for s in (3, 3, 3, 30, 30, 30, 180)] + [
-        (f"{server}_killed", 0)
-    ] * 3
-
-
 def _kill(point: str, when: str, sink: str, k: int = 1) -> dict:
     return {"fault": "kill", "point": point, "when": when, "sink": sink, "k": k}
-
-
-def _kill_points() -> list[tuple[str, str, str]]:
-    return [
-        (point, when, sink)
-        for point in POINTS
-        for when in ("before", "after")
-        for sink in SINKS
-        if sink == "mor" or point not in ONLY_MOR
-    ]
-
-
-def _k(point: str, random: Random) -> int:
-    """Position of the request in its class: random if a batch has several such requests, else 1."""
-    return 1 + int(random.random() * 3) if point in MANY_PER_BATCH else 1
 
 
 def _one_of_each_first(faults: list[dict]) -> list[dict]:
@@ -191,25 +168,18 @@ def _one_of_each_first(faults: list[dict]) -> list[dict]:
     return [*first.values(), *rest]
 
 
-def _in_turn(classes: Iterable[list[dict]]) -> list[dict]:
+def _in_turn(classes: list[list[dict]]) -> list[dict]:
     """Interleave classes of different lengths evenly, so that all end together."""
-    classes = list(classes)
     longest = max(map(len, classes))
-    slots = []
-    for faults in classes:
-        spread = [[] for _ in range(longest)]
-        for place, fault in enumerate(faults):
-            spread[place * longest // len(faults)].append(fault)
-        slots.append(spread)
-    return list(chain.from_iterable(chain.from_iterable(zip_longest(*slots, fillvalue=[]))))
+    slots = [
+        (place * longest // len(faults), fault)
+        for faults in classes
+        for place, fault in enumerate(faults)
+    ]
+    return [fault for _, fault in sorted(slots, key=itemgetter(0))]
 
 
-def _shuffled(items: list[Item], random: Random) -> list[Item]:
+def _shuffled(items: list, random: Random) -> list:
     """Shuffle with `random()` alone, whose results are the same in every version of Python."""
     drawn = sorted((random.random(), place) for place in range(len(items)))
     return [items[place] for _, place in drawn]
-
-
-def _cycled(items: Iterable[Item], n: int) -> list[Item]:
-    items = list(items)
-    return [items[place % len(items)] for place in range(n)]

@@ -5,7 +5,8 @@ documentation recommends for small upserts, each with its link. Hudi's are those
 and some that the pipeline does not use because the lessons need the default.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 
 from lab_env.pipeline import options, session
 from lab_env.platform.settings import settings
@@ -27,11 +28,9 @@ JARS = {DELTA: "delta", ICEBERG: "iceberg"}
 
 @dataclass(frozen=True)
 class Advice:
-    """One step of tuning.
+    """One step of tuning, as readers see it, with the page that documents it.
 
     Args:
-        what: the step, as readers see it.
-        guide: page that documents it.
         table: properties of the table; for Hudi, options of each write.
         session: properties of the session, where the format has no table property for it.
         read: options of each reader of the table's state.
@@ -51,25 +50,15 @@ class Advice:
 
 @dataclass(frozen=True)
 class Contender:
-    """A table of one format with one set of options.
+    """A table of one format with one set of options."""
 
-    Args:
-        key: short name, also used in the table's name.
-        format: one of `FORMATS`.
-        kind: `COW` or `MOR`: whether a small change rewrites files or is merged by readers.
-        title: the name that readers see.
-        table: properties of the table; for Hudi, options of each write.
-        advice: steps of tuning; none for a default table.
-        name_partitions: True if MERGE names the table partitions that it changes.
-    """
-
-    key: str
-    format: str
-    kind: str
+    key: str  # short name, also used in the table's name
+    format: str  # one of `FORMATS`
+    kind: str  # `COW` or `MOR`: whether a small change rewrites files or is merged by readers
     title: str
-    table: dict[str, str]
-    advice: tuple[Advice, ...] = ()
-    name_partitions: bool = False
+    table: dict[str, str]  # properties of the table; for Hudi, options of each write
+    advice: tuple[Advice, ...] = ()  # steps of tuning; none for a default table
+    name_partitions: bool = False  # True if MERGE names the table partitions that it changes
 
     @property
     def tuned(self) -> bool:
@@ -77,27 +66,19 @@ class Contender:
         return bool(self.advice)
 
     @property
-    def default_key(self) -> str:
-        """Key of the same table with the format's defaults."""
-        return self.key.removesuffix("-tuned")
-
-    @property
     def all_options(self) -> dict[str, str]:
         """All properties of the table, including those of the tuning steps."""
-        merged = dict(self.table)
-        for advice in self.advice:
-            merged |= advice.table
-        return merged
+        return self.table | _merged(advice.table for advice in self.advice)
 
     @property
     def session(self) -> dict[str, str]:
         """Properties of the session that writes and reads this table."""
-        return {key: value for advice in self.advice for key, value in advice.session.items()}
+        return _merged(advice.session for advice in self.advice)
 
     @property
     def read(self) -> dict[str, str]:
         """Options of each reader of the table's state."""
-        return {key: value for advice in self.advice for key, value in advice.read.items()}
+        return _merged(advice.read for advice in self.advice)
 
     @property
     def changes_table(self) -> dict[str, str]:
@@ -119,6 +100,10 @@ class Contender:
         if self.format == DELTA:
             return bool(self.changes_table)
         return (self.format, self.kind) != (ICEBERG, MOR) or self.row_lineage
+
+
+def _merged(properties: Iterable[dict[str, str]]) -> dict[str, str]:
+    return {key: value for some in properties for key, value in some.items()}
 
 
 # Default tables keep their default codecs: gzip in Hudi, snappy in Delta. Tuned, all have
@@ -208,36 +193,32 @@ _MERGE_ON_READ = {
 
 
 def _pair(
-    key: str,
-    format: str,
-    kind: str,
-    title: str,
-    table: dict[str, str],
-    advice: tuple[Advice, ...],
+    key: str, format: str, kind: str, title: str, table: dict[str, str], *advice: Advice
 ) -> tuple[Contender, Contender]:
     """Make a default table and a tuned one."""
-    return (
-        Contender(key, format, kind, title, table),
-        Contender(
-            f"{key}-tuned", format, kind, f"{title}, tuned", table, advice,
-            name_partitions=format != HUDI,
-        ),
-    )  # fmt: skip
+    default = Contender(key, format, kind, title, table)
+    return default, replace(
+        default,
+        key=f"{key}-tuned",
+        title=f"{title}, tuned",
+        advice=advice,
+        name_partitions=format != HUDI,
+    )
 
 
 CONTENDERS = {
     contender.key: contender
     for contender in (
-        *_pair("hudi-cow", HUDI, COW, "Hudi Copy-on-Write", _HUDI_COW, HUDI_GUIDE),
-        *_pair("hudi-mor", HUDI, MOR, "Hudi Merge-on-Read", _HUDI_MOR, HUDI_GUIDE),
-        *_pair("delta", DELTA, COW, "Delta", {}, DELTA_GUIDE),
+        *_pair("hudi-cow", HUDI, COW, "Hudi Copy-on-Write", _HUDI_COW, *HUDI_GUIDE),
+        *_pair("hudi-mor", HUDI, MOR, "Hudi Merge-on-Read", _HUDI_MOR, *HUDI_GUIDE),
+        *_pair("delta", DELTA, COW, "Delta", {}, *DELTA_GUIDE),
         *_pair(
-            "delta-dv", DELTA, MOR, "Delta with deletion vectors", _DELETION_VECTORS, DELTA_GUIDE
+            "delta-dv", DELTA, MOR, "Delta with deletion vectors", _DELETION_VECTORS, *DELTA_GUIDE
         ),
-        *_pair("iceberg-cow", ICEBERG, COW, "Iceberg copy-on-write", {}, ICEBERG_GUIDE),
+        *_pair("iceberg-cow", ICEBERG, COW, "Iceberg copy-on-write", {}, *ICEBERG_GUIDE),
         *_pair(
             "iceberg-mor", ICEBERG, MOR, "Iceberg merge-on-read", _MERGE_ON_READ,
-            (*ICEBERG_GUIDE, ICEBERG_VECTORS),
+            *ICEBERG_GUIDE, ICEBERG_VECTORS,
         ),
     )
 }  # fmt: skip
@@ -252,32 +233,27 @@ def options_of_all() -> dict[str, dict[str, str]]:
 
 
 def session_properties(format: str, jars: list[str], warehouse: str) -> dict[str, str]:
-    """Return the session properties for a format, in addition to the lab's own, which are for Hudi.
+    """Return the Spark properties of a format's quick start, in addition to the lab's own.
+
+    The lab's own are for Hudi, which needs no others.
 
     Args:
-        format: one of `FORMATS`.
         warehouse: folder of Iceberg's tables, `s3a://...`.
-
-    Returns:
-        Spark properties, as the formats' quick starts name them.
     """
-    catalog = "spark.sql.catalog"
     if format == HUDI:
         return {}
+    catalog = "spark.sql.catalog"
+    common = {"spark.jars": ",".join(jars), "spark.kryo.registrator": ""}
     if format == DELTA:
         shuffles = session.shuffles(settings().cores)
-        return {
-            "spark.jars": ",".join(jars),
-            "spark.kryo.registrator": "",
+        return common | {
             "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
             f"{catalog}.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
             # Each commit computes the table's state with this many tasks; the default of 50 suits
             # large clusters. Here all formats have the same number of shuffle partitions.
             "spark.databricks.delta.snapshotPartitions": shuffles["spark.sql.shuffle.partitions"],
         }
-    return {
-        "spark.jars": ",".join(jars),
-        "spark.kryo.registrator": "",
+    return common | {
         "spark.sql.extensions": (
             "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
         ),

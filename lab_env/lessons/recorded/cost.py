@@ -32,18 +32,11 @@ MOST_QUERIES = 1_000_000  # end of the chart
 
 @dataclass(frozen=True)
 class Bill:
-    """Cost of one sink in US dollars.
+    """Cost of one sink in US dollars."""
 
-    Args:
-        write: batches and table services of one run.
-        storage: one month of storing the run's data, the mean of its size before (fresh) and after
-            (tidy) the table services.
-        query: one query before the table services.
-    """
-
-    write: float
-    storage: float
-    query: float
+    write: float  # batches and table services of one run
+    storage: float  # one month of the data, its size the mean of before and after table services
+    query: float  # one query before the table services
 
     def total(self, queries: float) -> float:
         """Return the cost of the whole run with this number of queries."""
@@ -51,7 +44,7 @@ class Bill:
 
 
 def read_prices(path: Path = PRICES) -> dict[str, float]:
-    """Return the prices of this bill's items; see `lab_env.platform.prices.read_prices`."""
+    """Return the prices of this bill's items."""
     return price_file.read_prices(ITEMS, path)
 
 
@@ -62,12 +55,9 @@ def price_table(path: Path = PRICES) -> pd.DataFrame:
 
 
 def bill(figures: dict[str, float], query: str, prices: dict[str, float]) -> Bill:
-    """Compute the cost of a sink.
+    """Compute the cost of a sink from its figures in one scenario, by metric.
 
-    Args:
-        figures: the sink's figures in one scenario, by metric.
-        query: for example `aggregate`.
-        prices: result of `read_prices`.
+    `query` is for example `aggregate`.
     """
     hour = prices["vcpu"] + GB_PER_VCPU * prices["memory"]
 
@@ -76,12 +66,7 @@ def bill(figures: dict[str, float], query: str, prices: dict[str, float]) -> Bil
         return cpu_seconds / 3600 * hour + requests / 1000
 
     parts = [
-        work(
-            figures[f"{part} CPU s"],
-            figures[f"{part} puts"],
-            figures[f"{part} lists"],
-            figures[f"{part} gets"],
-        )
+        work(*(figures[f"{part} {what}"] for what in ("CPU s", "puts", "lists", "gets")))
         for part in ("ingest", "services")
     ]
     stored = (figures["bytes stored, fresh"] + figures["bytes stored, tidy"]) / 2
@@ -95,10 +80,9 @@ def bill(figures: dict[str, float], query: str, prices: dict[str, float]) -> Bil
 
 
 def break_even(expensive_to_write: Bill, expensive_to_query: Bill) -> float | None:
-    """Number of queries per run above which the first sink is cheaper.
+    """Return the number of queries per run above which the first sink is cheaper.
 
-    Returns:
-        The number; 0 if it is cheaper even without a query, None if it never is.
+    It is 0 if that sink is cheaper even without a query, and None if it never is.
     """
     more = expensive_to_write.total(0) - expensive_to_query.total(0)
     saved = expensive_to_query.query - expensive_to_write.query
@@ -109,53 +93,41 @@ def break_even(expensive_to_write: Bill, expensive_to_query: Bill) -> float | No
 
 @dataclass(frozen=True)
 class Crossing:
-    """Number of queries per run above which a table is cheaper than the files, over all rounds.
+    """Number of queries per run above which a table is cheaper than the files, over all rounds."""
 
-    Args:
-        rounds: `break_even` of each round.
-        at: the median if the rounds agree on a number, else None.
-        text: the number, or the reason why there is none, in words.
-    """
-
-    rounds: tuple[float | None, ...]
-    at: float | None
-    text: str
+    at: float | None  # the median if the rounds agree on a number, else None
+    text: str  # the number, or the reason why there is none, in words
 
     @classmethod
     def of(cls, rounds: Sequence[float | None]) -> "Crossing":
-        """Combine the rounds.
+        """Combine the `break_even` of each round.
 
         They agree if there are at least two and their spread is not wider than their median.
         """
         found = [n for n in rounds if n is not None]
         if len(rounds) < 2 or len(found) not in (0, len(rounds)):
-            return cls(tuple(rounds), None, INCONCLUSIVE)
+            return cls(None, INCONCLUSIVE)
         if not found:
-            return cls(tuple(rounds), None, "never at this size")
+            return cls(None, "never at this size")
         if not any(found):
-            return cls(tuple(rounds), None, "cheaper without any query")
+            return cls(None, "cheaper without any query")
         spread = Spread.of(found)
         if spread.low == 0 or spread.width > spread.median:
-            return cls(tuple(rounds), None, INCONCLUSIVE)
+            return cls(None, INCONCLUSIVE)
         text = (
             f"from {spread.median:,.0f} queries per run ({spread.low:,.0f} to {spread.high:,.0f})"
         )
-        return cls(tuple(rounds), spread.median, text)
+        return cls(spread.median, text)
 
 
 def costs(report: dict, query: str = "aggregate", prices: dict[str, float] | None = None) -> dict:
     """Compute the bills of all scenarios of a report.
 
-    Args:
-        report: result of `summary`.
-        query: for example `aggregate`.
-        prices: result of `read_prices`; by default read from its file.
-
     Returns:
         By scenario: `bills` by sink, computed from the medians, and `crossings`, where each table
         becomes cheaper than the files.
     """
-    prices = read_prices() if prices is None else prices
+    usd = read_prices() if prices is None else prices
     rounds: dict[tuple, dict] = {}
     medians: dict[tuple, dict] = {}
     for row in report["figures"]:
@@ -165,31 +137,29 @@ def costs(report: dict, query: str = "aggregate", prices: dict[str, float] | Non
         for sink, spread in row["sinks"].items():
             medians.setdefault((row["scenario"], sink), {})[row["metric"]] = spread["median"]
 
-    def of_round(scenario: str, sink: str, number: int) -> Bill:
-        return bill(rounds[scenario, sink, number], query, prices)
+    def crossing(scenario: str, table: str) -> Crossing:
+        return Crossing.of(
+            [
+                break_even(
+                    *(bill(rounds[scenario, sink, n], query, usd) for sink in (table, "json"))
+                )
+                for n in range(1, report["size"]["rounds"] + 1)
+            ]
+        )
 
     return {
         scenario: {
-            "bills": {sink: bill(medians[scenario, sink], query, prices) for sink in SINKS},
-            "crossings": {
-                table: Crossing.of(
-                    [
-                        break_even(of_round(scenario, table, n), of_round(scenario, "json", n))
-                        for n in range(1, report["size"]["rounds"] + 1)
-                    ]
-                )
-                for table in ("cow", "mor")
-            },
+            "bills": {sink: bill(medians[scenario, sink], query, usd) for sink in SINKS},
+            "crossings": {table: crossing(scenario, table) for table in ("cow", "mor")},
         }
         for scenario in report["size"]["scenarios"]
     }
 
 
 def cost_chart(bills: dict[str, Bill], title: str, crossings: dict[str, Crossing]) -> str:
-    """Return a chart of cost over queries per run as SVG, one line per sink.
+    """Return a chart (SVG) of cost over queries per run, one line per sink.
 
-    Args:
-        crossings: by table; those on which the rounds agree are marked by a dot.
+    A dot marks each crossing on which the rounds agree.
     """
     figure, axes = new_chart(title, "queries per run", "US cents per run")
     places = {sink: found.at for sink, found in crossings.items() if found.at}

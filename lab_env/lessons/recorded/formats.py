@@ -14,22 +14,14 @@ from lab_env.tables.probes.verdict import HIGHER, LOWER, Spread, verdict
 
 @dataclass(frozen=True)
 class Measure:
-    """A metric as the page shows it.
-
-    Args:
-        column: its title as a column of its group; `{small}` and `{large}` stand for the number of
-            events in a commit.
-        title: its title elsewhere; by default the same as `column`.
-        divisor: converts the metric's unit to the title's.
-        claimed: True if the page names the format that is ahead.
-    """
+    """A metric on the page; `{small}` and `{large}` stand for the number of events in a commit."""
 
     metric: str
-    column: str
-    title: str = ""
+    column: str  # its title as a column of its group
+    title: str = ""  # its title elsewhere; by default the same as `column`
     better: str = LOWER
-    divisor: float = 1
-    claimed: bool = True
+    divisor: float = 1  # converts the metric's unit to the title's
+    claimed: bool = True  # True if the page names the format that is ahead
 
 
 COMMITS = (
@@ -93,25 +85,16 @@ MEASURES = tuple(measure for group in GROUPS.values() for measure in group)
 
 @dataclass(frozen=True)
 class Claim:
-    """A measure at which one format's table is ahead: its rounds overlap with no other format's.
-
-    Args:
-        next_table: the best of the other formats.
-    """
+    """A measure at which one format's table is ahead: its rounds overlap with no other format's."""
 
     measure: Measure
     factor: int
     table: str
-    next_table: str
+    next_table: str  # the best of the other formats
 
 
 def rounds_of(run: dict, metric: str, factor: int) -> dict[str, list[float]]:
-    """Return a metric's figures at one size, one per round, by contender.
-
-    Args:
-        run: result of `formats.compare_formats` or `recorded.shown`.
-        metric: for example `commit: s`.
-    """
+    """Return a metric's figures at one size, one per round, by contender."""
     return {
         row["contender"]: row["values"]
         for row in run["rows"]
@@ -133,15 +116,14 @@ def ahead(
     better: str,
     judge: Callable[[list[float], list[float]], str] = _verdict,
 ) -> str | None:
-    """Find the table that is better than every table of the other formats.
+    """Find the table that is better than every table of the other formats, if there is one.
+
+    If there are several, the one with the best median is returned.
 
     Args:
         figures: one per round, by contender.
         better: `LOWER` or `HIGHER`.
         judge: compares the figures of two tables; lesson 20 passes the learner's own rule.
-
-    Returns:
-        The contender; the one with the best median if there are several, None if there is none.
     """
     for key in sorted(figures, key=lambda key: median(figures[key]), reverse=better == HIGHER):
         others = _of_other_formats(figures, key)

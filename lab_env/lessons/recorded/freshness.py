@@ -5,12 +5,9 @@ from lab_env.platform.display.chart import COLOURS, NAMES, new_chart, svg
 
 
 def freshness_chart(report: dict) -> str:
-    """Return a chart of the seconds from sending to visibility over the rate.
+    """Return a chart (SVG) of the seconds from sending to visibility over the rate.
 
     Dotted lines end at the commit's requested time.
-
-    Args:
-        report: result of `summary`, with freshness measured.
     """
     figure, axes = new_chart(
         "Event sent to commit completed", "events/s", "seconds, median and p95"

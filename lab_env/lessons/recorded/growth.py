@@ -12,28 +12,16 @@ PANELS = (
 
 
 def of(run: dict, kind: str, index: str, metric: str) -> list[dict]:
-    """Return a metric's spreads by the size of the table, smallest first.
-
-    Args:
-        run: result of `grow` or `recorded.shown`.
-        kind: `cow` or `mor`.
-        index: `bucket` or `bloom`.
-        metric: for example `bytes written`.
-    """
+    """Return a metric's spreads for one of `VARIANTS` by the table's size, smallest first."""
     wanted = {"type": kind, "index": index, "metric": metric}
     rows = [row for row in run["rows"] if wanted.items() <= row.items()]
     return sorted(rows, key=lambda row: row["factor"])
 
 
 def growth_chart(run: dict) -> str:
-    """Return a chart of commit time, bytes written and query time over table size, one panel each.
+    """Return a chart (SVG) of commit time, bytes written and query time over table size.
 
-    Args:
-        run: result of `grow` or `recorded.shown`.
-
-    Returns:
-        SVG text: one line per table type and index; thin lines go from the lowest to the highest
-        round.
+    There is one line per table type and index; thin lines go from the lowest to the highest round.
     """
     figure, panels = new_panels(
         [title for _, title, _ in PANELS], width=9.6, height=3.4, one_unit=False

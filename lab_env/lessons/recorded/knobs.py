@@ -15,24 +15,13 @@ KNOBS = {
     "delta commits": ("beside", "after five", "2 → 5"),
     "commit interval": ("every 2 s", "every 8 s", "2 s → 8 s"),
 }
-METRICS = (
-    "batch s",
-    "CPU s",
-    "requests",
-    "MB written",
-    "files",
-    "query requests",
-    "visible after s",
-)
-# Counts of the same setting differ by less than this between rounds; times differ by more.
-COUNTS, COUNT_NOISE = ("requests", "MB written", "files", "query requests"), 0.05
+COUNTS = ("requests", "MB written", "files", "query requests")
+METRICS = ("batch s", "CPU s", *COUNTS, "visible after s")
+COUNT_NOISE = 0.05  # counts of the same setting differ by less between rounds; times by more
 
 
 def compared(run: dict) -> pd.DataFrame:
     """Return the effect of each setting: medians, their ratio, and whether the rounds overlap.
-
-    Args:
-        run: result of `tune` or `recorded.shown`.
 
     Returns:
         By setting (`knob`) and metric: `from` and `to` (medians), `ratio`, `verdict` (of `to`
@@ -62,13 +51,9 @@ def compared(run: dict) -> pd.DataFrame:
 
 
 def knobs_chart(run: dict) -> str:
-    """Return a chart of each setting's effect on each metric: ratio of the medians, on a log scale.
+    """Return a chart (SVG) of each setting's effect on each metric: ratio of the medians.
 
-    Args:
-        run: result of `tune` or `recorded.shown`.
-
-    Returns:
-        SVG text: a filled dot where the rounds do not overlap, an empty one where they do.
+    A dot is filled where the rounds do not overlap.
     """
     found = compared(run)
     titles = [f"{knob}: {turned}" for knob, (_, _, turned) in KNOBS.items()]
@@ -77,9 +62,8 @@ def knobs_chart(run: dict) -> str:
     for panel, knob in zip(panels, KNOBS, strict=True):
         panel.axvline(1, color=GREY, linewidth=1)
         for metric, row in found.loc[knob].iterrows():
-            sure = row["verdict"] in (LOWER, HIGHER)
             colour = {LOWER: GREEN, HIGHER: VERMILION}.get(row["verdict"], GREY)
-            face = colour if sure else "none"
+            face = "none" if colour == GREY else colour
             place = places[metric]
             panel.plot([1, row["ratio"]], [place, place], "-", color=colour, linewidth=1)
             panel.plot(row["ratio"], place, "o", color=colour, markerfacecolor=face)

@@ -12,63 +12,36 @@ NOT_RUN = "not run"
 
 @dataclass(frozen=True)
 class Expected:
-    """Expectation for a class of faults.
-
-    Args:
-        title: the fault in words.
-        expect: expected outcomes, from `OUTCOMES`.
-        promise: guarantee of Hudi, Spark or the store.
-        source: where the guarantee is documented.
-    """
+    """Expected outcomes of a class of faults, and the documented guarantee behind them."""
 
     title: str
-    expect: tuple[str, ...]
+    expect: list[str]  # from `OUTCOMES`
     promise: str
-    source: tuple[str, ...]
+    source: list[str]
 
 
 @dataclass(frozen=True)
 class Change:
-    """A later change to an expectation.
-
-    Args:
-        fault: the class of faults.
-        before: expected outcomes before.
-        after: expected outcomes now.
-    """
+    """A later change to the expected outcomes of a class of faults."""
 
     date: str
     fault: str
-    before: tuple[str, ...]
-    after: tuple[str, ...]
+    before: list[str]
+    after: list[str]
     reason: str
 
 
 @cache
 def verdicts() -> dict[str, Expected]:
     """Return the expectation of each class of faults."""
-    return {
-        fault: Expected(
-            **entry | {"expect": tuple(entry["expect"]), "source": tuple(entry["source"])}
-        )
-        for fault, entry in _content().items()
-        if fault != "changes"
-    }
+    entries = _content()
+    return {fault: Expected(**entries[fault]) for fault in entries if fault != "changes"}
 
 
 @cache
 def changes() -> tuple[Change, ...]:
     """Return the expectations that were changed after they were written down, oldest first."""
-    return tuple(
-        Change(
-            str(entry["date"]),
-            entry["class"],
-            tuple(entry["before"]),
-            tuple(entry["after"]),
-            entry["reason"],
-        )
-        for entry in _content().get("changes", ())
-    )
+    return tuple(Change(**entry) for entry in _content().get("changes", ()))
 
 
 def as_expected(fault: str, outcome: str) -> bool:

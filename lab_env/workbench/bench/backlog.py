@@ -61,16 +61,13 @@ def catch_up(
     Returns:
         The comparisons, and the problems that invalidate them: answers that differ from the
         stream.
-
-    Raises:
-        LabError: a sink failed.
     """
     if config.warm_up:
         # With batches of this size a JVM keeps speeding up for a minute.
         report_progress("warm-up with a quarter of it, not counted ...")
         first = config.scenarios[0]
         quarter = replace(first, batch=first.batch // 4)
-        bench.measure(replace(config, rounds=1, scenarios=(quarter,)), _quiet)
+        bench.measure(replace(config, rounds=1, scenarios=(quarter,)), lambda line: None)
     compared: list[Comparison] = []
     problems: list[str] = []
     for scenario in config.scenarios:
@@ -86,20 +83,13 @@ def _measure(
     bench: Bench, config: RunConfig, report_progress: Progress
 ) -> list[dict[str, Figures]]:
     """Return one scenario's figures, for each round by set of options."""
-    found = []
-    for number in range(config.rounds):
+    found: list[dict[str, Figures]] = [{} for _ in range(config.rounds)]
+    for number, ways in enumerate(found):
         title = _title(*config.scenarios)
         report_progress(f"round {number + 1} of {config.rounds}: {title}, {len(WAYS)} ways")
-        found.append(
-            {
-                way: bench.measure(
-                    replace(config, rounds=1, extra_options=extra_options),
-                    _quiet,
-                    rotated(number, sinks),
-                )
-                for way, (extra_options, sinks) in rotated(number, tuple(WAYS.items()))
-            }
-        )
+        for way, (extra_options, sinks) in rotated(number, tuple(WAYS.items())):
+            once = replace(config, rounds=1, extra_options=extra_options)
+            ways[way] = bench.measure(once, lambda line: None, rotated(number, sinks))
     return found
 
 
@@ -108,8 +98,6 @@ def _title(scenario: Scenario) -> str:
 
 
 def _comparisons(scenario: Scenario, found: list[dict[str, Figures]]) -> list[Comparison]:
-    """Return one scenario's comparisons, from the figures of all rounds."""
-
     def of(sink: str, way: str, metric: str) -> list[float]:
         return [figures[way].of(scenario.name, sink, metric)[0] for figures in found]
 
@@ -122,7 +110,6 @@ def _comparisons(scenario: Scenario, found: list[dict[str, Figures]]) -> list[Co
     def compare(
         this: tuple[str, str], other: tuple[str, str], goal: float | None = None
     ) -> Comparison:
-        """Compare two combinations of sink and options."""
         return Comparison.of(
             f"backlog of {_title(scenario)}",
             title(*this),
@@ -137,7 +124,3 @@ def _comparisons(scenario: Scenario, found: list[dict[str, Figures]]) -> list[Co
         *(compare((sink, PIPELINE), (sink, QUICK), QUICK_START) for sink in TABLES),
         compare(("mor", PARQUET), ("mor", PIPELINE)),
     ]
-
-
-def _quiet(line: str) -> None:
-    pass

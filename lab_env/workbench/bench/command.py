@@ -3,8 +3,6 @@
 import json
 import os
 import time
-from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.console import Console
@@ -50,8 +48,7 @@ def main(parts: list[str] | None = None, full: bool = False, console: Console | 
         parts: keys of `PARTS`; by default all except those in `ONLY_BY_NAME`.
 
     Returns:
-        Exit status: 1 if a sink gave wrong answers, which invalidates all figures, else 0. A missed
-        goal is shown but is not an error.
+        Exit status: 1 if a sink gave wrong answers, which invalidates all figures, else 0.
 
     Raises:
         LabError: a part is unknown, or another benchmark is running.
@@ -87,7 +84,6 @@ class Run:
     """One benchmark run: measures parts and collects the report.
 
     Args:
-        full: larger data and more repetitions.
         target: folder in which the page is written.
         load: the machine's load before the services were started.
     """
@@ -118,7 +114,7 @@ class Run:
                 measures[part]()
         if self._compared:
             self._console.print(machine.table(self._compared))
-        self._report["machine"] = [asdict(row) | {"ratio": row.ratio} for row in self._compared]
+        self._report["machine"] = [row.as_dict() for row in self._compared]
         for problem in self._report["problems"]:
             self._console.print(problem, style="red", markup=False)
         if {"sinks", "growth"} & set(self._report):
@@ -135,7 +131,6 @@ class Run:
     def _tour(self) -> None:
         found = tours.run_tours(5 if self._full else 1, self._print_progress)
         self._compare(tours.comparisons(found))
-        self._report["problems"] += found["problems"]
         self._keep("tour", found)
 
     def _backlog(self) -> None:
@@ -143,32 +138,20 @@ class Run:
         with Bench(config, self._print_progress) as bench:
             compared, problems = backlog.catch_up(bench, config, self._print_progress)
         self._compare(compared)
-        self._report["problems"] += problems
-        found = {
-            "made": datetime.now(UTC).isoformat(timespec="seconds"),
-            "cores": os.cpu_count(),
-            "rows": [asdict(row) | {"ratio": row.ratio} for row in compared],
-            "problems": problems,
-        }
-        self._keep("backlog", found)
+        rows = [row.as_dict() for row in compared]
+        self._keep("backlog", machine.stamp() | {"rows": rows, "problems": problems})
 
     def _sinks(self) -> None:
         config = sinks_config(self._full)
         with Bench(config, self._print_progress) as bench:
-            figures = bench.measure(config, self._print_progress)
-        self._report["sinks"] = summary(figures)
-        self._report["problems"] += figures.problems
-        self._keep("sinks", self._report["sinks"])
-        self._console.print(report.text_table(self._report["sinks"]))
-
-    def _keep(self, part: str, found: dict) -> None:
-        if self._full and not found["problems"]:
-            recorded.keep(part, found)
+            found = summary(bench.measure(config, self._print_progress))
+        self._report["sinks"] = found
+        self._keep("sinks", found)
+        self._console.print(report.text_table(found))
 
     def _growth(self) -> None:
         found = growth.grow(growth.growth_config(self._full), self._print_progress)
         self._report["growth"] = found
-        self._report["problems"] += found["problems"]
         self._keep("growth", found)
         self._compare(growth.commit_times(found))
 
@@ -177,24 +160,28 @@ class Run:
         runs = self._target / ("tuning" if self._full else "tuning-small")
         found = tuning.tune(tuning.tuning_config(self._full), runs, self._print_progress)
         self._report["tuning"] = found
-        self._report["problems"] += found["problems"]
-        if found["complete"]:
-            self._keep("tuning", found)
+        self._keep("tuning", found, found["complete"])
         self._console.print(tuning.text_table(found), markup=False)
         self._console.print(f"Each run: {runs}", markup=False)
 
     def _formats(self) -> None:
-        config = formats.formats_config(self._full)
         found = formats.compare_formats(
-            config, self._target / "formats", self._print_progress, self._load
+            formats.formats_config(self._full),
+            self._target / "formats",
+            self._print_progress,
+            self._load,
         )
         self._report["formats"] = found
-        self._report["problems"] += found["problems"]
-        if found["complete"]:
-            self._keep("formats", found)
-        else:
+        self._keep("formats", found, found["complete"])
+        if not found["complete"]:
             self._report["problems"].append(
                 "Comparison of table formats: out of time before a round was complete."
             )
         self._compare(format_page.commit_time(found))
         self._console.print(format_page.text_table(found), markup=False)
+
+    def _keep(self, part: str, found: dict, complete: bool = True) -> None:
+        """Report a part's problems; save a complete full run that has none."""
+        self._report["problems"] += found["problems"]
+        if self._full and complete and not found["problems"]:
+            recorded.keep(part, found)

@@ -15,18 +15,11 @@ ALL_QUERIES = {
 
 @dataclass(frozen=True)
 class Pace:
-    """Settings of the freshness measurement, which is skipped if `rates` is empty.
+    """Settings of the freshness measurement, which is skipped if `rates` is empty."""
 
-    Args:
-        rates: rates to measure, in events/s.
-        seconds: how long to send at each rate.
-        trigger: seconds between the starts of two batches.
-        rounds: measurements per rate.
-    """
-
-    rates: tuple[int, ...] = ()
-    seconds: float = 0
-    trigger: float = 1
+    rates: tuple[int, ...] = ()  # events/s
+    seconds: float = 0  # of sending, at each rate
+    trigger: float = 1  # seconds between the starts of two batches
     rounds: int = 0
 
 
@@ -35,27 +28,19 @@ class RunConfig:
     """Size of a comparison of the sinks.
 
     Args:
-        scenarios: properties of the streams.
-        rounds: number of runs of each sink on each stream.
-        warm: number of repetitions of each query.
-        pace: settings of the freshness measurement.
         queries: queries to run before (`BEFORE_TABLE_SERVICES`) and after (`AFTER_TABLE_SERVICES`)
             the table services. If there are none to run after them, the table services are skipped.
-        java_options: options for the JVMs of all three sinks.
-        spark: additional Spark properties of their sessions.
-        extra_options: Hudi options for both tables, in addition to the pipeline's.
-        warm_up: whether the processes first ingest a small stream, without measuring it.
     """
 
     scenarios: tuple[Scenario, ...]
     rounds: int
-    warm: int
+    warm: int  # number of repetitions of each query
     pace: Pace = field(default_factory=Pace)
     queries: dict[str, tuple[str, ...]] = field(default_factory=lambda: ALL_QUERIES)
     java_options: str = session.JAVA_OPTIONS
     spark: dict[str, str] = field(default_factory=dict)
-    extra_options: dict[str, str] = field(default_factory=dict)
-    warm_up: bool = True
+    extra_options: dict[str, str] = field(default_factory=dict)  # for both tables
+    warm_up: bool = True  # whether the processes first ingest a small stream, without measuring it
 
 
 def sinks_config(full: bool) -> RunConfig:

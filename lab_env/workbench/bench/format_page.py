@@ -43,8 +43,6 @@ from lab_env.workbench.bench.order_stream import ERASED, NEW
 
 PAGE = REPOSITORY / "docs" / "formats.md"
 QUIET_LOAD = 0.8  # processes that want to run, when nothing but the benchmark begins
-
-
 GROWN = ("commit: s", "commit: CPU s", "commit: bytes written", "aggregate, before compaction: s")
 # Drawn at the largest size.
 CHARTS = {"commit": "commit: s", "query": "aggregate, before compaction: s"}
@@ -52,11 +50,9 @@ COMMIT_GOAL = 1.2  # times the quickest commit of another format
 
 
 def commit_time(run: dict) -> list[Comparison]:
-    """Compare the commit time of Hudi's fastest table with that of the other formats' fastest.
+    """Compare small commits at the first size: Hudi's fastest table with the others' fastest.
 
-    Args:
-        run: result of `formats.compare_formats`, of which small commits at the first size are
-            compared. If it has wrong answers, there is no comparison.
+    If the run has wrong answers, there is no comparison.
     """
     size, factor = run["size"], run["size"]["factors"][0]
     figures = rounds_of(run, "commit: s", factor)
@@ -90,27 +86,20 @@ def write_page() -> list[Path]:
 def charts(run: dict) -> dict[Path, tuple[str, dict[str, Spread], str]]:
     """Return the title, figures and alternative text of each chart, by its file."""
     factor = run["size"]["factors"][-1]
+    measures = {measure.metric: measure for measure in MEASURES}
     found = {}
     for name, metric in CHARTS.items():
-        measure = next(measure for measure in MEASURES if measure.metric == metric)
-        unit = f"{_orders(run, factor)} orders; {measure.better} is better"
-        title = f"{_title(run, measure)} ({unit})"
+        unit = f"{_orders(run, factor)} orders; {measures[metric].better} is better"
+        title = f"{_title(run, measures[metric])} ({unit})"
         figures = spreads(run, metric, factor)
-        values = ", ".join(
-            f"{contender.title} {number(figures[contender.key].median)}"
-            for contender in _contenders(run)
-        )
+        values = ", ".join(f"{c.title} {number(figures[c.key].median)}" for c in _contenders(run))
         path = PAGE.parent / "images" / f"formats-{name}.svg"
         found[path] = title, figures, f"{title}: {values}."
     return found
 
 
 def page(run: dict) -> str:
-    """Return the page as Markdown.
-
-    Args:
-        run: result of `formats.compare_formats`, without problems.
-    """
+    """Return the page of a run without problems as Markdown."""
     factors = run["size"]["factors"]
     before, after = (
         spreads(run, f"aggregate, {state} compaction: requests", factors[-1])
@@ -151,7 +140,7 @@ def _full_size(run: dict) -> dict[str, object]:
     """Return the sizes of a full run as text; empty if this is a full run."""
     config = formats_config(full=True)
     full = asdict(config) | {"factors": list(config.factors)}
-    if run["size"] == {name: full[name] for name in run["size"]}:
+    if run["size"].items() <= full.items():
         return {}
     return _sizes({"size": full}) | {
         "rounds": config.rounds,
@@ -174,22 +163,17 @@ def _score(run: dict) -> str:
 
 def _first_places(run: dict) -> str:
     """Write a Markdown table of the tables that beat both other formats, by measure and size."""
-    said = {(claim.measure.metric, claim.factor): claim for claim in claims(run)}
+    first = {(claim.measure, claim.factor): _first_place(run, claim) for claim in claims(run)}
     factors = run["size"]["factors"]
     rows = [
-        (
-            _title(run, measure),
-            *(_first_place(run, said.get((measure.metric, factor))) for factor in factors),
-        )
+        (_title(run, measure), *(first.get((measure, factor), "nobody") for factor in factors))
         for measure in MEASURES
         if measure.claimed
     ]
     return _table(("measure", *(f"{_orders(run, factor)} orders" for factor in factors)), rows)
 
 
-def _first_place(run: dict, claim: Claim | None) -> str:
-    if claim is None:
-        return "nobody"
+def _first_place(run: dict, claim: Claim) -> str:
     figures = rounds_of(run, claim.measure.metric, claim.factor)
     first, following = (
         f"{CONTENDERS[table].title} {number(median(figures[table]) / claim.measure.divisor)}"
@@ -206,14 +190,14 @@ def _figures(run: dict, factor: int) -> dict[str, str]:
         heads = [measure.column.format(**_sizes(run)) for measure in group]
         rows = [
             (
-                contender.title,
+                c.title,
                 *(
-                    _text(found[contender.key], measure) if contender.key in found else "–"
+                    _text(found[c.key], measure) if c.key in found else "–"
                     for found, measure in zip(figures, group, strict=True)
                 ),
             )
-            for contender in _contenders(run)
-            if any(contender.key in found for found in figures)
+            for c in _contenders(run)
+            if any(c.key in found for found in figures)
         ]
         tables[title] = _table(("table", *heads), rows)
     return tables
@@ -228,11 +212,8 @@ def _growth(run: dict) -> str:
         for measure in measures
     ]
     rows = [
-        (
-            contender.title,
-            *(_ratio(large[contender.key], small[contender.key]) for large, small in figures),
-        )
-        for contender in _contenders(run)
+        (c.title, *(_ratio(large[c.key], small[c.key]) for large, small in figures))
+        for c in _contenders(run)
     ]
     return _table(("table", *(_title(run, measure) for measure in measures)), rows)
 
@@ -242,17 +223,14 @@ def _options() -> str:
     rows = {}
     for contender in CONTENDERS.values():
         for advice in contender.advice:
-            only = "" if _everywhere(contender, advice) else f" ({contender.title} only)"
+            same = (c for c in CONTENDERS.values() if c.format == contender.format and c.tuned)
+            everywhere = all(advice in other.advice for other in same)
+            only = "" if everywhere else f" ({contender.title} only)"
             values = ", ".join(f"`{key}={value}`" for key, value in advice.all_options.items())
             what = f"[{advice.what}]({advice.guide}){only}"
             row = (FORMATS[contender.format], what, values or "–")
             rows.setdefault((contender.format, advice.what), row)
     return _table(("format", "tuning step", "properties"), rows.values())
-
-
-def _everywhere(contender: Contender, advice) -> bool:
-    same = [c for c in CONTENDERS.values() if c.format == contender.format and c.tuned]
-    return all(advice in other.advice for other in same)
 
 
 def text_table(run: dict) -> str:
@@ -282,8 +260,8 @@ def _title(run: dict, measure: Measure) -> str:
 
 
 def _rounds(run: dict) -> str:
-    number_of_rounds = run["size"]["rounds"]
-    return "one round" if number_of_rounds == 1 else f"{number_of_rounds} rounds"
+    rounds = run["size"]["rounds"]
+    return "one round" if rounds == 1 else f"{rounds} rounds"
 
 
 def _orders(run: dict, factor: int) -> str:
@@ -298,7 +276,6 @@ def _text(spread: Spread, measure: Measure) -> str:
 
 
 def _ratio(this: Spread, other: Spread) -> str:
-    """Format the ratio of two medians; "inconclusive" if the rounds overlap."""
     found = verdict(this, other)
     if found not in (LOWER, HIGHER) or not other.median:
         return found

@@ -6,6 +6,7 @@ of each order; the others by MERGE, from a source reduced to the newest event of
 
 import time
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -38,13 +39,7 @@ MERGE = """
 
 
 class Table(ABC):
-    """The table of one contender, that is, of one format with certain options.
-
-    Args:
-        contender: the contender.
-        base: folder of all tables, `s3a://...`.
-        extra: table properties in addition to the contender's.
-    """
+    """The table of one contender, in a folder of tables; `extra` are additional properties."""
 
     def __init__(
         self, spark: SparkSession, contender: Contender, base: str, name: str, extra: dict[str, str]
@@ -60,11 +55,7 @@ class Table(ABC):
 
     @abstractmethod
     def upsert(self, events: DataFrame, days: list[str]) -> None:
-        """Apply changes in one commit.
-
-        Args:
-            days: the table partitions that they change.
-        """
+        """Apply changes, which are in the given table partitions, in one commit."""
 
     @abstractmethod
     def read(self) -> DataFrame:
@@ -228,12 +219,7 @@ class FormatTables:
         self._session: dict[str, str] = {}
 
     def begin(self, contender: str, base: str, name: str, extra: dict[str, str]) -> dict:
-        """Choose the table for the tasks that follow.
-
-        Args:
-            contender: a key of `CONTENDERS`.
-            base: folder of all tables, `s3a://...`.
-        """
+        """Choose the table for the next tasks; its arguments are those of `Table`."""
         chosen = CONTENDERS[contender]
         if name not in self.tables:
             self.tables[name] = TABLES[chosen.format](self.spark, chosen, base, name, extra)
@@ -250,11 +236,7 @@ class FormatTables:
         return self._timed(lambda: self.table.append(self._events(file)))
 
     def upsert(self, batches: list[tuple[str, list[str]]]) -> dict:
-        """Apply each batch in its own commit; return the total `seconds`.
-
-        Args:
-            batches: the file of each batch, with the table partitions that its events change.
-        """
+        """Apply each batch, a file and the table partitions it changes, in its own commit."""
 
         def commit() -> None:
             for file, days in batches:
@@ -267,26 +249,22 @@ class FormatTables:
         return self._timed(self.table.compact)
 
     def run_query(self, query: str, order: str = "") -> dict:
-        """Open the table and run a query.
+        """Open the table and run a query; return `seconds` and `answer` (rows, sum of cents).
 
         Args:
             query: `point`, `aggregate`, or `changes` (rows of the newest commit).
             order: id of the order, for a point query.
-
-        Returns:
-            `seconds` and `answer`: number of rows, and the sum of their cents.
         """
-        found: list[int] = []
         start = self.table.start_of_changes() if query == "changes" else ""
 
-        def ask() -> None:
+        def ask() -> list[int]:
             rows = self.table.changed(start) if start else self.table.read()
             if query == "point":
                 rows = rows.where(F.col("order_id") == order)
             cents = F.coalesce(F.sum(F.col("amount") * 100).cast("long"), F.lit(0))
-            found.extend(rows.agg(F.count("*"), cents).collect()[0])
+            return list(rows.agg(F.count("*"), cents).collect()[0])
 
-        return self._timed(ask) | {"answer": found}
+        return self._timed(ask)
 
     def write_rows(self, file: str) -> dict:
         """Write the table's rows to a file, one per line, for comparison with the oracle."""
@@ -299,7 +277,7 @@ class FormatTables:
         return self.spark.read.schema(SCHEMA).json(Path(file).as_uri())
 
     @staticmethod
-    def _timed(task) -> dict:
+    def _timed(task: Callable[[], object]) -> dict:
         began = time.monotonic()
-        task()
-        return {"seconds": time.monotonic() - began}
+        answer = task()
+        return {"seconds": time.monotonic() - began, "answer": answer}

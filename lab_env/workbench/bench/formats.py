@@ -9,10 +9,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 
 from lab_env.lessons.recorded.contenders import (
@@ -31,11 +28,12 @@ from lab_env.platform.install.jars import fetch_jars, jar_folder
 from lab_env.platform.install.versions import versions
 from lab_env.tables.probes.bucket_usage import MeteredBucket
 from lab_env.tables.probes.verdict import Spread
+from lab_env.workbench.bench.machine import stamp
 from lab_env.workbench.bench.metering import Meter, ResourceUsage
 from lab_env.workbench.bench.order_stream import Batch, OrderStream, as_lines, difference
 from lab_env.workbench.bench.rounds import rotated
 from lab_env.workbench.bench.summary import machine_facts
-from lab_env.workbench.bench.worker_client import WorkerClient
+from lab_env.workbench.bench.worker_client import in_parallel, running_workers
 
 BEFORE, AFTER = "before compaction", "after compaction"
 QUERIES = ("point", "aggregate")  # queried before and after compaction
@@ -46,30 +44,20 @@ class FormatsConfig:
     """Size of the comparison.
 
     Args:
-        orders: number of orders in a table at its first size.
-        factors: the sizes of a table, as multiples of the first.
-        small: number of events in a small commit.
         commits: number of small commits per round. Five commits include one clean of tuned Hudi.
             With ten, one Delta checkpoint and one compaction of Hudi's metadata table would fall in
             every round instead of every second round, but the run would take ten minutes longer.
-        large: number of events in a large commit.
-        rounds: number of measurements of each table at each size.
-        minutes: time after which no new round begins.
-        contenders: keys of `CONTENDERS`.
-        warm_up: whether each process first writes small tables, without measuring them.
-        java_options: options for each JVM.
-        spark: additional Spark properties of the sessions.
     """
 
-    orders: int
-    factors: tuple[int, ...]
-    small: int
+    orders: int  # number of orders in a table at its first size
+    factors: tuple[int, ...]  # the sizes of a table, as multiples of the first
+    small: int  # number of events in a small commit
     commits: int
-    large: int
-    rounds: int
-    minutes: float = 18
-    contenders: tuple[str, ...] = tuple(CONTENDERS)
-    warm_up: bool = True
+    large: int  # number of events in a large commit
+    rounds: int  # number of measurements of each table at each size
+    minutes: float = 18  # time after which no new round begins
+    contenders: tuple[str, ...] = tuple(CONTENDERS)  # keys of `CONTENDERS`
+    warm_up: bool = True  # whether each process first writes small tables, without measuring them
     # The quick compiler has little left to compile after the warm-up, so rounds are alike.
     java_options: str = session.LESSON_JAVA_OPTIONS
     spark: dict[str, str] = field(default_factory=dict)
@@ -116,10 +104,6 @@ def compare_formats(
         `complete` (whether every round was measured), `problems` (wrong answers) and `rows`:
         contender, factor, metric, its `values` by round and their spread; no rows if there are
         problems.
-
-    Raises:
-        LabError: the jars cannot be fetched, a write or a query failed, or the store returns no
-            metrics.
     """
     load = os.getloadavg()[0] if load is None else load
     for jars in JARS.values():
@@ -127,20 +111,14 @@ def compare_formats(
     services.up(progress=lambda line: None)
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
-    with ExitStack() as cleanup:
-        cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
-        return _Run(config, folder, cleanup, report_progress, load).all()
+    try:
+        return _Run(config, folder, report_progress, load).all()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Run:
-    def __init__(
-        self,
-        config: FormatsConfig,
-        folder: Path,
-        cleanup: ExitStack,
-        report_progress: Progress,
-        load: float,
-    ):
+    def __init__(self, config: FormatsConfig, folder: Path, report_progress: Progress, load: float):
         self._config, self._folder, self._report_progress = config, folder, report_progress
         self._began, self._load = time.monotonic(), load
         self._stream = OrderStream(folder)
@@ -148,39 +126,27 @@ class _Run:
         self._found: dict[tuple[str, int, str], list[float]] = {}
         self._problems: list[str] = []
         self._complete = True
-        self._meters: dict[str, Meter] = {}
-        self._workers: dict[str, WorkerClient] = {}
-        self._start(cleanup)
 
-    def _start(self, cleanup: ExitStack) -> None:
+    def all(self) -> dict:
         chosen = [name for name in FORMATS if any(c.format == name for c in self._contenders)]
         self._report_progress(f"a Spark session for each of {', '.join(chosen)} ...")
-        for name in chosen:
-            bucket = MeteredBucket(services.endpoints(), f"formats-{name}")
-            cleanup.callback(bucket.remove)
-            bucket.make()
-            jars = [str(p) for p in jar_folder(JARS[name]).iterdir()] if name in JARS else []
-            properties = session_properties(name, jars, f"s3a://{bucket.name}/tables")
-            worker = WorkerClient(
-                name, bucket, self._config.java_options, self._config.spark | properties
-            )
-            self._workers[name] = worker
-            cleanup.callback(worker.stop)
-        for worker in self._workers.values():
-            cleanup.callback(worker.ask_to_exit)  # started first, so that all run together
-        with ThreadPoolExecutor(len(chosen)) as pool:
-            list(pool.map(WorkerClient.wait, self._workers.values()))
-        if self._config.warm_up:
-            self._report_progress("small tables, not counted ...")
-            first, change = self._stream_of_warm_up()
-            self._each(lambda contender: self._warm_up(contender, first, change))
-        self._meters = {name: Meter(worker) for name, worker in self._workers.items()}
-
-    def _stream_of_warm_up(self) -> tuple[Batch, Batch]:
-        folder = self._folder / "warm-up"
-        folder.mkdir()
-        stream = OrderStream(folder)
-        return stream.grow(200), stream.change(200)
+        buckets = {n: MeteredBucket(services.endpoints(), f"formats-{n}") for n in chosen}
+        spark = {
+            name: self._config.spark
+            | session_properties(name, _jars(name), f"s3a://{bucket.name}/tables")
+            for name, bucket in buckets.items()
+        }
+        with running_workers(buckets, self._config.java_options, spark) as self._workers:
+            if self._config.warm_up:
+                self._report_progress("small tables, not counted ...")
+                warm_up = self._folder / "warm-up"
+                warm_up.mkdir()
+                stream = OrderStream(warm_up)
+                first, change = stream.grow(200), stream.change(200)
+                self._each(lambda contender: self._warm_up(contender, first, change))
+            self._meters = {name: Meter(worker) for name, worker in self._workers.items()}
+            self._measure()
+            return self._report()
 
     def _each(self, task: Callable[[Contender], None]) -> None:
         """Run a task on each table, without measuring; the formats run in parallel."""
@@ -190,8 +156,7 @@ class _Run:
                 if contender.format == name:
                     task(contender)
 
-        with ThreadPoolExecutor(len(self._workers)) as pool:
-            list(pool.map(one_format, self._workers))
+        in_parallel(one_format, self._workers)
 
     def _warm_up(self, contender: Contender, first: Batch, change: Batch) -> None:
         worker = self._workers[contender.format]
@@ -206,13 +171,13 @@ class _Run:
             worker.call("run_query", query=query, order=change.point)
         if contender.tells_changes:
             if contender.changes_table:
-                self._begin_sister(contender, "warm_changes")
+                self._begin(contender, "warm_changes")
                 write()
             worker.call("run_query", query="changes")
             self._begin(contender, "warm")
         worker.call("compact")
 
-    def all(self) -> dict:
+    def _measure(self) -> None:
         size = 0
         for factor in self._config.factors:
             grown = factor * self._config.orders
@@ -238,18 +203,14 @@ class _Run:
             self._each(lambda contender, right=right: self._compare_rows(contender, right))
             if not self._complete:
                 break
-        return self._report()
 
-    def _begin(
-        self, contender: Contender, name: str = "orders", extra: dict[str, str] | None = None
-    ) -> None:
+    def _begin(self, contender: Contender, name: str = "orders") -> None:
+        """Choose a table; one whose name ends in `changes` also keeps its changes for readers."""
         worker = self._workers[contender.format]
         table = f"{name}_{contender.key.replace('-', '_')}"
         base = f"s3a://{worker.bucket.name}/tables/db"
-        worker.call("begin", contender=contender.key, base=base, name=table, extra=extra or {})
-
-    def _begin_sister(self, contender: Contender, name: str = "changes") -> None:
-        self._begin(contender, name, contender.changes_table)
+        extra = contender.changes_table if name.endswith("changes") else {}
+        worker.call("begin", contender=contender.key, base=base, name=table, extra=extra)
 
     def _grow(self, contender: Contender, batch: Batch) -> None:
         worker = self._workers[contender.format]
@@ -258,11 +219,10 @@ class _Run:
         # Inserts may be in log files: the changes must not pay for theirs.
         worker.call("compact")
         if contender.changes_table:
-            self._begin_sister(contender)
+            self._begin(contender, "changes")
             worker.call("append", file=str(batch.file))
 
     def _round(self, contender: Contender, factor: int, small: list[Batch], large: Batch) -> None:
-        """Measure one round of one table."""
         meter = self._meters[contender.format]
         self._begin(contender)
 
@@ -292,7 +252,7 @@ class _Run:
         note(**_costs("commit", *commit(*small), len(small)))
         if contender.tells_changes:
             if contender.changes_table:
-                self._begin_sister(contender)
+                self._begin(contender, "changes")
                 seconds, _ = commit(*small)
                 note(**{"commit, changes kept: s": seconds / len(small)})
             run_query("changes", small[-1], "")
@@ -308,7 +268,6 @@ class _Run:
                 run_query(query, large, AFTER)
 
     def _compare_rows(self, contender: Contender, right: set[str]) -> None:
-        """Compare a table's rows with the oracle's; record a difference as a problem."""
         file = self._folder / f"rows-{contender.key}"
         self._begin(contender)
         self._workers[contender.format].call("write_rows", file=str(file))
@@ -326,7 +285,7 @@ class _Run:
         ]
         sizes = ("orders", "factors", "small", "commits", "large", "rounds")
         return {
-            "made": datetime.now(UTC).isoformat(timespec="seconds"),
+            "made": stamp()["made"],
             "minutes": round((time.monotonic() - self._began) / 60, 1),
             "machine": machine_facts() | {"load": round(self._load, 1)},
             "versions": format_versions(),
@@ -338,6 +297,10 @@ class _Run:
             "problems": self._problems,
             "rows": [] if self._problems else rows,
         }
+
+
+def _jars(name: str) -> list[str]:
+    return [str(path) for path in jar_folder(JARS[name]).iterdir()] if name in JARS else []
 
 
 def _costs(label: str, seconds: float, used: ResourceUsage, times: int = 1) -> dict[str, float]:
@@ -354,10 +317,9 @@ def _costs(label: str, seconds: float, used: ResourceUsage, times: int = 1) -> d
 
 def format_versions() -> dict[str, str]:
     """Return the version of each format, from its pinned jars."""
-    sets = {name: JARS.get(name, "spark") for name in FORMATS}
     return {
         name: coordinates.split(":")[2]
-        for name, jars in sets.items()
-        for coordinates in versions()["jars"][jars]
+        for name in FORMATS
+        for coordinates in versions()["jars"][JARS.get(name, "spark")]
         if f"{name}-spark" in coordinates
     }

@@ -4,10 +4,7 @@ Both table types are measured in turn, each with two kinds of index. At each siz
 several commits of fixed size and is queried after each.
 """
 
-import os
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
-from datetime import UTC, datetime
 
 from lab_env.lessons.recorded.growth import VARIANTS
 from lab_env.pipeline import session
@@ -16,9 +13,9 @@ from lab_env.platform.install.cache import Progress
 from lab_env.tables.probes.bucket_usage import MeteredBucket
 from lab_env.tables.probes.verdict import Spread
 from lab_env.workbench.bench.growth_worker import INDEXES, TYPES
-from lab_env.workbench.bench.machine import Comparison
+from lab_env.workbench.bench.machine import Comparison, stamp
 from lab_env.workbench.bench.rounds import rotated
-from lab_env.workbench.bench.worker_client import WorkerClient
+from lab_env.workbench.bench.worker_client import WorkerClient, running_workers
 
 FACTORS = (1, 4, 16)
 COMMIT_GOAL = 1.5  # seconds for a commit of 1,000 rows, once warm
@@ -28,23 +25,13 @@ BUCKETS = tuple((kind, "bucket") for kind in TYPES)  # the index of the pipeline
 
 @dataclass(frozen=True)
 class GrowthConfig:
-    """Size of the measurement.
+    """Size of the measurement."""
 
-    Args:
-        orders: number of orders in a table at its first size.
-        changes: number of orders that a commit updates.
-        rounds: number of such commits per table and size.
-        commits: number of consecutive commits to a small table, for the time per commit.
-        factors: the sizes of a table, as multiples of the first.
-        java_options: options for the JVM.
-        spark: additional Spark properties of its session.
-    """
-
-    orders: int
-    changes: int
-    rounds: int
-    commits: int
-    factors: tuple[int, ...] = FACTORS
+    orders: int  # number of orders in a table at its first size
+    changes: int  # number of orders that a commit updates
+    rounds: int  # number of such commits per table and size
+    commits: int  # number of consecutive commits to a small table, for the time per commit
+    factors: tuple[int, ...] = FACTORS  # the sizes of a table, as multiples of the first
     java_options: str = session.JAVA_OPTIONS
     spark: dict[str, str] = field(default_factory=dict)
 
@@ -71,24 +58,16 @@ def grow(config: GrowthConfig, report_progress: Progress = print) -> dict:
         `made`, `cores`, `size` and `problems` (wrong answers); `commits`, the seconds of each
         commit to a small table, by table type; `rows`, each with table type, index, factor, metric
         and its spread over the rounds.
-
-    Raises:
-        LabError: a write or a query failed, or the store returns no metrics.
     """
     services.up(progress=lambda line: None)
-    bucket = MeteredBucket(services.endpoints(), "growth")
-    with ExitStack() as cleanup:
-        cleanup.callback(bucket.remove)
-        bucket.make()
-        worker = WorkerClient("growth", bucket, config.java_options, config.spark)
-        cleanup.callback(worker.stop)
-        worker.wait()
-        return _Run(worker, bucket, config).all(report_progress)
+    buckets = {"growth": MeteredBucket(services.endpoints(), "growth")}
+    with running_workers(buckets, config.java_options, {"growth": config.spark}) as workers:
+        return _Run(workers["growth"], config).all(report_progress)
 
 
 class _Run:
-    def __init__(self, worker: WorkerClient, bucket: MeteredBucket, config: GrowthConfig):
-        self._worker, self._bucket, self._config = worker, bucket, config
+    def __init__(self, worker: WorkerClient, config: GrowthConfig):
+        self._worker, self._bucket, self._config = worker, worker.bucket, config
         self._found: dict[tuple, list[float]] = {}
         self._problems: list[str] = []
         self._version = 0
@@ -119,10 +98,11 @@ class _Run:
                     self._change(variant, factor, size)
             for variant in VARIANTS:
                 self._begin(variant)
-                self._compact(variant, factor)
-        return {
-            "made": datetime.now(UTC).isoformat(timespec="seconds"),
-            "cores": os.cpu_count(),
+                before = self._bucket.usage()
+                self._worker.call("compact")
+                written = (self._bucket.usage() - before).bytes_written
+                self._note(variant, factor, {"compaction bytes": written})
+        return stamp() | {
             "size": {
                 name: getattr(self._config, name)
                 for name in ("orders", "changes", "rounds", "commits")
@@ -162,21 +142,19 @@ class _Run:
     def _change(self, variant: tuple[str, str], factor: int, size: int) -> None:
         self._begin(variant)
         before = self._bucket.usage()
-        rows = self._config.changes
-        seconds = self._worker.call("change", rows=rows, size=size, version=self._version)[
-            "seconds"
-        ]
+        reply = self._worker.call(
+            "change", rows=self._config.changes, size=size, version=self._version
+        )
         spent = self._bucket.usage() - before
         everything, one = self._ask(variant, size, self._version)
-        self._note(
-            variant, factor, **{
-                "commit s": seconds,
-                "bytes written": spent.bytes_written,
-                "requests": spent.puts + spent.lists + spent.gets,
-                "aggregate s": everything,
-                "point s": one,
-            }
-        )  # fmt: skip
+        metrics = {
+            "commit s": reply["seconds"],
+            "bytes written": spent.bytes_written,
+            "requests": spent.puts + spent.lists + spent.gets,
+            "aggregate s": everything,
+            "point s": one,
+        }
+        self._note(variant, factor, metrics)
 
     def _ask(self, variant: tuple[str, str], size: int, version: int) -> tuple[float, float]:
         """Return the seconds to sum all orders and to find one; record wrong answers."""
@@ -186,16 +164,7 @@ class _Run:
             self._problems.append(f"{variant} with {size:,} orders gives a wrong answer: {answer}")
         return everything["seconds"], one["seconds"]
 
-    def _compact(self, variant: tuple[str, str], factor: int) -> None:
-        before = self._bucket.usage()
-        self._worker.call("compact")
-        self._note(
-            variant, factor, **{
-                "compaction bytes": (self._bucket.usage() - before).bytes_written
-            }
-        )  # fmt: skip
-
-    def _note(self, variant: tuple[str, str], factor: int, **metrics: float) -> None:
+    def _note(self, variant: tuple[str, str], factor: int, metrics: dict[str, float]) -> None:
         for metric, value in metrics.items():
             self._found.setdefault((*variant, factor, metric), []).append(value)
 

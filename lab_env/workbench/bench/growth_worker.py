@@ -20,12 +20,7 @@ class GrowingTables:
         self.spark = spark
 
     def begin(self, path: str, kind: str, index: str) -> dict:
-        """Choose the table for the tasks that follow.
-
-        Args:
-            kind: `cow` or `mor`.
-            index: one of `INDEXES`.
-        """
+        """Choose the table for the next tasks, of one of `TYPES` with one of `INDEXES`."""
         self.path, self.kind = path, kind
         kept = {k: v for k, v in TYPES[kind].items() if k not in options.INDEX}
         self.options = kept | options.COMPACTION_OFF | INDEXES[index] | FILES
@@ -52,7 +47,7 @@ class GrowingTables:
         began = time.monotonic()
         table = self.spark.read.format("hudi").load(self.path)
         if order is not None:
-            table = table.where(f"order_id = '{_name(order)}'")
+            table = table.where(f"order_id = 'o-{order:07d}'")
         answer = table.selectExpr("count(*)", "cast(sum(amount) AS long)").collect()[0]
         return {"seconds": time.monotonic() - began, "answer": list(answer)}
 
@@ -78,7 +73,3 @@ class GrowingTables:
             f"timestamp_micros(1767600000000000 + {version} * 1000000) AS order_ts",
             "if(id % 2 = 0, '2026-01-05', '2026-01-06') AS partition_date",
         )
-
-
-def _name(order: int) -> str:
-    return f"o-{order:07d}"

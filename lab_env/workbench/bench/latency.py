@@ -24,6 +24,7 @@ from lab_env.workbench.sampling import commit_of
 
 TICK = 0.02  # seconds between bursts of sends
 FIRST = 50  # events that create the table before the clock starts
+PARTITIONS = 2  # of each topic of the benchmark
 
 
 def events(pace: Pace, rate: int) -> list[Send]:
@@ -31,6 +32,12 @@ def events(pace: Pace, rate: int) -> list[Send]:
     changes = max(10, round(rate * pace.seconds))
     stream = record(Scenario(20, UNIFORM, FIRST, changes, 1))
     return stream.load + stream.changes
+
+
+def sender_to(lab: Lab, topic: str) -> Sender:
+    """Return a sender to a topic of the benchmark, which is created if missing."""
+    ensure_topic(lab.endpoints.kafka_bootstrap, topic, partitions=PARTITIONS)
+    return Sender(lab.endpoints.kafka_bootstrap, topic, lab.ledger(topic).directory)
 
 
 class Follower:
@@ -48,30 +55,28 @@ class Follower:
     def __init__(
         self, lab: Lab, worker: WorkerClient, topic: str, sends: list[Send], trigger: float
     ):
-        self._lab, self._worker, self._topic, self._sends = lab, worker, topic, sends
-        ensure_topic(lab.endpoints.kafka_bootstrap, topic, partitions=2)
-        self._sender = Sender(lab.endpoints.kafka_bootstrap, topic, lab.ledger(topic).directory)
+        self._lab, self._worker, self._topic, self._sends = lab, worker, topic, sends[FIRST:]
+        self._sender = sender_to(lab, topic)
         self._sender.send_all(sends[:FIRST])
         self._sender.flush()
         worker.call("follow", topic=topic, trigger=trigger)
         worker.call("settle")
 
-    def measure(self, rate: int) -> dict:
-        """Send the remaining events and measure their freshness.
-
-        Returns:
-            `p50` and `p95` in seconds; `requested p50`, the median up to the commit's requested
-            time (None for files, which have no such time); `rows/s`, the rows that became visible
-            per second between the first event and the last commit.
-        """
-        send_paced(self._sender, self._sends[FIRST:], rate)
+    def send(self, rate: int) -> None:
+        """Send the remaining events at `rate` events/s, and wait until they are committed."""
+        send_paced(self._sender, self._sends, rate)
         self._sender.close()
-        batches = pd.DataFrame(self._worker.call("stop_following")["batches"])
+        self._worker.call("settle")
+
+    def stop(self) -> tuple[list[dict], dict]:
+        """Stop writing; return the batches, and the `figures` of the events sent by `send`."""
+        batches = self._worker.call("stop_following")["batches"]
         frame = self._lab.ledger(self._topic).frame()
-        timed = {send.send_id for send in self._sends[FIRST:]}
+        timed = {send.send_id for send in self._sends}
         sent = frame[(frame["state"] == "acked") & frame["send_id"].isin(timed)]
         listed = store.list_objects(self._worker.bucket.endpoints, "bench/")
-        return figures(sent, batches, dict(filter(None, map(commit_of, listed))))
+        completions = dict(filter(None, map(commit_of, listed)))
+        return batches, figures(sent, pd.DataFrame(batches), completions)
 
 
 def figures(sent: pd.DataFrame, batches: pd.DataFrame, completions: dict[str, float]) -> dict:
@@ -82,8 +87,10 @@ def figures(sent: pd.DataFrame, batches: pd.DataFrame, completions: dict[str, fl
         completions: completion time (s since 1970) of the sink's commits, by name.
 
     Returns:
-        As in `Follower.measure`, and the number of events `measured`. Figures are None if no event
-        became visible.
+        `measured`, the number of events that became visible; the others are None if there are
+        none. `p50` and `p95` in seconds; `requested p50`, the median up to the commit's requested
+        time (None for files, which have no such time); `rows/s`, the rows that became visible per
+        second between the first event and the last commit.
     """
     seconds = event_freshness(sent, batches, completions).dropna()
     found: dict[str, Any] = {"measured": len(seconds)}

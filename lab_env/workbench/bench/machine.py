@@ -12,7 +12,8 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from rich.table import Table
@@ -29,34 +30,26 @@ SESSION_GOAL = 6  # seconds until a lesson has its Spark session
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two ways to do the same work, measured in turn.
+    """Two ways to do the same work, measured in turn."""
 
-    Args:
-        part: part of the benchmark.
-        what: name of the measured variant.
-        against: name of the baseline variant.
-        unit: unit of both figures.
-        figure: median of the measured variant.
-        baseline: median of the baseline variant.
-        ratios: figure divided by baseline, for each pair.
-        goal: desired ratio in words; empty without a goal.
-        met: whether the median ratio meets the goal; None without a goal.
-    """
-
-    part: str
-    what: str
-    against: str
+    part: str  # part of the benchmark
+    what: str  # name of the measured variant, whose median is `figure`
+    against: str  # name of the baseline variant, whose median is `baseline`
     unit: str
     figure: float
     baseline: float
-    ratios: list[float]
-    goal: str = ""
-    met: bool | None = None
+    ratios: list[float]  # figure divided by baseline, for each pair
+    goal: str = ""  # desired ratio in words; empty without a goal
+    met: bool | None = None  # whether the median ratio meets the goal; None without a goal
 
     @property
     def ratio(self) -> float:
         """Median ratio."""
         return statistics.median(self.ratios)
+
+    def as_dict(self) -> dict:
+        """Return the fields and the ratio, as plain data."""
+        return asdict(self) | {"ratio": self.ratio}
 
     @classmethod
     def of(
@@ -68,10 +61,9 @@ class Comparison:
         pairs: list[tuple[float, float]],
         goal: tuple[str, Callable[[float], bool]] | None = None,
     ) -> "Comparison":
-        """Compare pairs of figures; the two figures of a pair were measured one after the other.
+        """Compare pairs of figures, the two of a pair measured one after the other.
 
-        Args:
-            goal: the goal in words, and its test on the median ratio.
+        `goal` is the goal in words, and its test on the median ratio.
         """
         ratios = [round(figure / baseline, 3) for figure, baseline in pairs]
         return cls(
@@ -94,22 +86,9 @@ class Comparison:
         return cls.of(part, what, f"the goal, {goal:g} s", "s", pairs, small_enough)
 
 
-def compare(
-    part: str,
-    what: tuple[str, Callable[[], float]],
-    against: tuple[str, Callable[[], float]],
-    unit: str,
-    repeat: int,
-    goal: tuple[str, Callable[[float], bool]] | None = None,
-) -> Comparison:
-    """Measure two variants alternately: A B A B.
-
-    Args:
-        against: name and measurement of the second variant.
-        goal: the goal in words, and its test on the median ratio.
-    """
-    pairs = [(what[1](), against[1]()) for _ in range(repeat)]
-    return Comparison.of(part, what[0], against[0], unit, pairs, goal)
+def stamp() -> dict:
+    """Return when and on how many cores a run was `made`."""
+    return {"made": datetime.now(UTC).isoformat(timespec="seconds"), "cores": os.cpu_count()}
 
 
 def _seconds(argv: list[str], **environment: str) -> float:
@@ -123,13 +102,9 @@ def _seconds(argv: list[str], **environment: str) -> float:
 def set_up(repeat: int) -> Comparison:
     """Compare an up-to-date `lab setup` with the start of an empty Python, `repeat` times."""
     lab = [sys.executable, "-m", "lab_env.cli", "setup"]
-    return compare(
-        "set-up",
-        ("lab setup, nothing to do", lambda: _seconds(lab)),
-        ("an empty Python", lambda: _seconds([sys.executable, "-c", "pass"])),
-        "s",
-        repeat,
-    )
+    empty = [sys.executable, "-c", "pass"]
+    pairs = [(_seconds(lab), _seconds(empty)) for _ in range(repeat)]
+    return Comparison.of("set-up", "lab setup, nothing to do", "an empty Python", "s", pairs)
 
 
 _SESSION = """
@@ -150,13 +125,10 @@ spark.stop()
 
 
 def session_start(repeat: int) -> list[Comparison]:
-    """Compare the start of a lesson's session with and without the lab's speed-ups.
+    """Compare the start of a lesson's session with one that lacks the lab's speed-ups.
 
-    The baseline copies its jars (`spark.jars`) and uses a plain JVM.
-
-    Returns:
-        Three comparisons: of the session's start; of the start and a first query, for which Spark
-        loads its SQL classes; and of the start with its goal.
+    There are three comparisons: of the session's start; of the start and a first query, for which
+    Spark loads its SQL classes; and of the start with its goal.
     """
     quick = {"spark.driver.extraJavaOptions": cds_archive.java_options(session.LESSON_JAVA_OPTIONS)}
     plain = {
@@ -173,20 +145,16 @@ def session_start(repeat: int) -> list[Comparison]:
 
     pairs = [(start(quick), start(plain)) for _ in range(repeat)]
     below_one = ("below 1", lambda ratio: ratio < 1)
+    against = "spark.jars and a plain JVM"
+    lesson = "a lesson's session"
     return [
-        Comparison.of(
-            "start-up",
-            what,
-            "spark.jars and a plain JVM",
-            "s",
-            [(a[at], b[at]) for a, b in pairs],
-            below_one,
-        )
-        for at, what in enumerate(("a lesson's session", "session and first answer"))
-    ] + [
-        Comparison.with_goal(
-            "start-up", "a lesson's session", [quick for (quick, _), _ in pairs], SESSION_GOAL
-        )
+        *(
+            Comparison.of(
+                "start-up", what, against, "s", [(a[at], b[at]) for a, b in pairs], below_one
+            )
+            for at, what in enumerate((lesson, "session and first answer"))
+        ),
+        Comparison.with_goal("start-up", lesson, [a[0] for a, _ in pairs], SESSION_GOAL),
     ]
 
 

@@ -10,14 +10,9 @@ from pathlib import Path
 from random import Random
 
 from lab_env.shop.events import FIELDS
-from lab_env.workbench.bench.stream import Writer
+from lab_env.workbench.bench.stream import Writer, last_days
 
-DAYS = (
-    "2026-01-03",
-    "2026-01-04",
-    "2026-01-05",
-    "2026-01-06",
-)  # days of creation, the table partitions
+DAYS = last_days(4)  # of creation, the table partitions
 RECENT = DAYS[-2:]  # days whose orders still change
 NEW, ERASED = 0.3, 0.1  # shares of the changes; the others are updates
 COLUMNS = tuple(field for field in FIELDS if field != "sent_at")
@@ -28,27 +23,22 @@ class Batch:
     """The events of one commit.
 
     Args:
-        file: contains the events, one line of JSON each.
-        events: number of events.
-        point: id of an order that is in the table afterwards, for the point query.
         answers: right answers after the commit, by query: `point` and `aggregate` (number of rows,
             and the sum of their cents) and `changes` (number of changed orders, and the sum of
             their cents).
-        days: the table partitions that they change.
     """
 
-    file: Path
+    file: Path  # contains the events, one line of JSON each
     events: int
-    point: str
+    point: str  # id of an order that is in the table afterwards, for the point query
     answers: dict[str, tuple[int, int]]
-    days: tuple[str, ...]
+    days: tuple[str, ...]  # the table partitions that they change
 
 
 class OrderStream:
     """Generates batches, the same on every run, and the rows that the tables must then have.
 
-    Args:
-        folder: receives the batches' files.
+    It writes the batches to files in a folder.
     """
 
     def __init__(self, folder: Path):
@@ -104,11 +94,9 @@ class OrderStream:
 
 
 def apply(rows: dict[str, dict], lines: list[bytes]) -> dict[str, str]:
-    """Apply events to rows: an order's newest event becomes its row, an erasure deletes it.
+    """Apply events (JSON, sorted by time) to rows by order id, which are changed in place.
 
-    Args:
-        rows: rows by order id; changed in place.
-        lines: the events as JSON, sorted by time.
+    An order's newest event becomes its row, an erasure deletes it.
 
     Returns:
         The table partition of each changed order, by order id.
@@ -137,12 +125,7 @@ def as_lines(rows: dict[str, dict]) -> set[str]:
 
 
 def difference(title: str, found: list[str], right: set[str]) -> str:
-    """Describe the difference between a table's rows and the right ones; empty if there is none.
-
-    Args:
-        found: the table's rows as text, in any order.
-        right: the oracle's rows, from `as_lines`.
-    """
+    """Describe the difference between a table's rows and those of `as_lines`; empty if none."""
     rows = set(found)
     doubled, missing, others = len(found) - len(rows), right - rows, rows - right
     if not (doubled or missing or others):

@@ -28,15 +28,12 @@ COUNTED = "table services counted"
 QUERIES = ALL_QUERIES[BEFORE_TABLE_SERVICES]
 # Title, metrics by the label of their panel, and the divisor from the metrics' unit to the title's.
 CHARTS = (
-    (
-        "Rows written per second",
-        {"batches": "ingest rows/s", COUNTED: "ingest rows/s, services counted"},
-        1,
-    ),
-    (
-        "Bytes written per byte of an event",
-        {"batches": "write amplification", COUNTED: "write amplification, services counted"},
-        1,
+    *(
+        (title, {"batches": metric, COUNTED: f"{metric}, services counted"}, 1)
+        for title, metric in (
+            ("Rows written per second", "ingest rows/s"),
+            ("Bytes written per byte of an event", "write amplification"),
+        )
     ),
     ("MB stored", {state: f"bytes stored, {state}" for state in ALL_QUERIES}, 1e6),
     ("Processor seconds", {"batches": "ingest CPU s", "table services": "services CPU s"}, 1),
@@ -50,8 +47,7 @@ def page(report: dict) -> str:
     """Render the page as an HTML document without scripts, for light and dark themes.
 
     Args:
-        report: a run's `problems` and its results: `sinks`, from `summary.summary`, and `growth`,
-            from `growth.grow`.
+        report: a run's `problems` and its results, `sinks` and `growth`, if measured.
     """
     sinks, grown = report.get("sinks"), report.get("growth")
     return render(
@@ -63,7 +59,6 @@ def page(report: dict) -> str:
 
 
 def _sinks(report: dict) -> dict:
-    """Return the template values for the comparison of the sinks."""
     known = [row["metric"] for row in report["metrics"]]
     titles = {name: facts["title"] for name, facts in report["size"]["scenarios"].items()}
     drawn = [
@@ -90,7 +85,6 @@ def _sinks(report: dict) -> dict:
 
 
 def _cheaper(costs: dict, titles: dict[str, str]) -> pd.DataFrame:
-    """Return how many queries make each table cheaper than the files, one row per scenario."""
     rows = {
         titles[name]: {NAMES[sink]: found.text for sink, found in facts["crossings"].items()}
         for name, facts in costs.items()
@@ -120,11 +114,10 @@ def _freshness(report: dict) -> dict | None:
 
 
 def bars(report: dict, title: str, metrics: dict[str, str], scale: float = 1) -> str:
-    """Return a chart as SVG: one panel per metric, one group per scenario, one bar per sink.
+    """Return a chart (SVG): one panel per metric, one group per scenario, one bar per sink.
 
     Args:
-        report: result of `summary`.
-        metrics: metrics by panel title; all must have the same unit.
+        metrics: metrics of the same unit, by panel title.
         scale: divisor of the figures, for example 1e6 for MB.
     """
     scenarios = report["size"]["scenarios"]
@@ -151,11 +144,7 @@ def bars(report: dict, title: str, metrics: dict[str, str], scale: float = 1) ->
 
 
 def frame(report: dict, scenario: str, metrics: list[str]) -> pd.DataFrame:
-    """Return formatted metrics: one row per metric, with each sink's spread and the verdicts.
-
-    Args:
-        report: result of `summary`.
-    """
+    """Return formatted metrics: one row per metric, with each sink's spread and the verdicts."""
     rows = {row["metric"]: row for row in report["metrics"] if row["scenario"] == scenario}
     cells = {
         metric: {NAMES[sink]: _spread(rows[metric]["sinks"][sink]) for sink in SINKS}
@@ -166,11 +155,7 @@ def frame(report: dict, scenario: str, metrics: list[str]) -> pd.DataFrame:
 
 
 def text_table(report: dict) -> Table:
-    """Return the main figures as a table for the terminal.
-
-    Args:
-        report: result of `summary`.
-    """
+    """Return the main figures as a table for the terminal."""
     terminal = Table(
         title=f"Median (lowest to highest) of {report['size']['rounds']} rounds",
         title_justify="left",

@@ -9,22 +9,14 @@ from lab_env.workbench.bench.stream import Scenario, Stream
 
 @dataclass
 class Figures:
-    """The figures of all rounds of a run.
-
-    Args:
-        sinks: measured sinks.
-        rows: one dictionary per figure: scenario, sink, round, metric, value.
-        freshness: results of `latency.Follower.measure`, each with its rate, sink and round.
-        problems: reasons why the figures are invalid, for example wrong answers of a sink.
-        cpu_seconds: processor seconds of each sink's process, including the warm-up.
-    """
+    """The figures of all rounds of a run."""
 
     config: RunConfig
     sinks: tuple[str, ...] = SINKS
-    rows: list[dict] = field(default_factory=list)
-    freshness: list[dict] = field(default_factory=list)
-    problems: list[str] = field(default_factory=list)
-    cpu_seconds: dict[str, float] = field(default_factory=dict)
+    rows: list[dict] = field(default_factory=list)  # one per figure, made by `add`
+    freshness: list[dict] = field(default_factory=list)  # of `latency.figures`
+    problems: list[str] = field(default_factory=list)  # that make the figures invalid
+    cpu_seconds: dict[str, float] = field(default_factory=dict)  # including the warm-up
 
     def add(self, scenario: Scenario, sink: str, number: int, **metrics: float) -> None:
         """Add figures of one sink in one round."""
@@ -47,9 +39,6 @@ def wrong_answers(stream: Stream, answers: dict[str, dict[str, list[int]]]) -> l
 
     Args:
         answers: number of rows and sum of their cents, by sink and query.
-
-    Returns:
-        One sentence per difference.
     """
     expected = stream.answers()
     problems = []

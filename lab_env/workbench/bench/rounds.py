@@ -5,7 +5,6 @@ everything counted belongs to it. Each round begins with another sink.
 """
 
 import statistics
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict
 
@@ -13,10 +12,10 @@ from lab_env.lab.handle import Lab, reset_lesson
 from lab_env.lessons.recorded import SINKS
 from lab_env.pipeline.sinks import table_path
 from lab_env.platform import services, store
-from lab_env.platform.brokers.topics import delete_topic, ensure_topic
+from lab_env.platform.brokers.topics import delete_topic
 from lab_env.platform.errors import LabError
 from lab_env.platform.install.cache import Progress
-from lab_env.shop.producer import Sender
+from lab_env.shop.model import Send
 from lab_env.tables.hudi.timeline import parse_data_name
 from lab_env.tables.probes.bucket_usage import MeteredBucket
 from lab_env.workbench.bench import latency
@@ -24,113 +23,131 @@ from lab_env.workbench.bench.config import AFTER_TABLE_SERVICES, BEFORE_TABLE_SE
 from lab_env.workbench.bench.metering import Meter
 from lab_env.workbench.bench.results import Figures, wrong_answers
 from lab_env.workbench.bench.stream import UNIFORM, Scenario, Stream, record
-from lab_env.workbench.bench.worker_client import WorkerClient
+from lab_env.workbench.bench.worker_client import WorkerClient, in_parallel, running_workers
 
 NAMESPACE = "bench"
-PARTITIONS = 2
 
 
 class Bench:
-    """The three workers and their buckets; use it as a context manager or call `close`.
+    """The three workers and their buckets, as a context manager.
 
     A lab can have only one at a time: a second one would use the same buckets and topics.
-
-    Args:
-        config: determines the queries of the warm-up and the options of the JVMs.
-
-    Raises:
-        LabError: a sink failed, or the store returns no metrics.
+    `config` determines the queries of the warm-up and the options of the JVMs.
     """
 
     def __init__(self, config: RunConfig, report_progress: Progress = print):
-        services.up(progress=lambda line: None)
-        reset_lesson(NAMESPACE)
-        self._lab = Lab(NAMESPACE, services.endpoints())
-        self._cleanup = ExitStack()
+        self._config, self._report_progress = config, report_progress
         self._runs = 0
-        try:
-            self._workers = self._start(config, report_progress)
-        except BaseException:
-            self.close()
-            raise
 
     def __enter__(self) -> "Bench":
+        services.up(progress=lambda line: None)
+        with ExitStack() as cleanup:
+            cleanup.callback(reset_lesson, NAMESPACE)  # removes topics and ledgers
+            reset_lesson(NAMESPACE)
+            self._lab = Lab(NAMESPACE, services.endpoints())
+            self._kafka = self._lab.endpoints.kafka_bootstrap
+            self._report_progress("three Spark sessions ...")
+            buckets = {sink: MeteredBucket(self._lab.endpoints, sink) for sink in SINKS}
+            spark = dict.fromkeys(SINKS, self._config.spark)
+            self._workers = cleanup.enter_context(
+                running_workers(buckets, self._config.java_options, spark)
+            )
+            if self._config.warm_up:
+                self._report_progress("warm-up round, not counted ...")
+                self._warm_up()
+            self._cleanup = cleanup.pop_all()
         return self
 
     def __exit__(self, *exc_info) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Stop the workers; remove buckets, topics and ledgers."""
         self._cleanup.close()
-        reset_lesson(NAMESPACE)
 
     def measure(
         self, config: RunConfig, report_progress: Progress = print, sinks: tuple[str, ...] = SINKS
     ) -> Figures:
-        """Measure the given sinks; can be called several times.
-
-        Returns:
-            The figures; they have no problems if all sinks gave the right answers.
-
-        Raises:
-            LabError: a sink failed.
-        """
+        """Measure the given sinks; can be called several times."""
         self._runs += 1
-        workers = {sink: self._workers[sink] for sink in sinks}
         figures = Figures(config, sinks)
         for number in range(1, config.rounds + 1):
             for scenario in config.scenarios:
                 report_progress(f"round {number} of {config.rounds}: {scenario.title}")
-                _round(self._lab, workers, figures, scenario, number, self._runs)
+                self._round(figures, scenario, number)
         for number in range(1, config.pace.rounds + 1):
             for rate in config.pace.rates:
                 report_progress(
                     f"freshness, round {number} of {config.pace.rounds}: {rate:,} events/s"
                 )
-                _freshness(self._lab, workers, figures, rate, number)
-        figures.cpu_seconds = {sink: worker.cpu_seconds() for sink, worker in workers.items()}
+                self._freshness(figures, rate, number)
+        figures.cpu_seconds = {sink: self._workers[sink].cpu_seconds() for sink in sinks}
         return figures
 
-    def _start(self, config: RunConfig, report_progress: Progress) -> dict[str, WorkerClient]:
-        buckets = {sink: MeteredBucket(self._lab.endpoints, sink) for sink in SINKS}
-        for bucket in buckets.values():
-            self._cleanup.callback(bucket.remove)
-            bucket.make()
-        report_progress("three Spark sessions ...")
-        workers = {}
-        for sink, bucket in buckets.items():
-            workers[sink] = WorkerClient(sink, bucket, config.java_options, config.spark)
-            self._cleanup.callback(workers[sink].stop)
-        for worker in workers.values():  # started first, so that all run together
-            self._cleanup.callback(worker.ask_to_exit)
-        with ThreadPoolExecutor(len(SINKS)) as pool:
-            list(pool.map(WorkerClient.wait, workers.values()))
-            if config.warm_up:
-                report_progress("warm-up round, not counted ...")
-                self._warm_up(workers, config, pool)
-        return workers
-
-    def _warm_up(
-        self, workers: dict[str, WorkerClient], config: RunConfig, pool: ThreadPoolExecutor
-    ) -> None:
+    def _warm_up(self) -> None:
         scenario = Scenario(50, UNIFORM, load=200, batch=100, batches=2)
         stream = record(scenario)
         topic = self._lab.topic("warm-up")
         send(self._lab, topic, stream.load + stream.changes)
 
         def warm_up(worker: WorkerClient) -> None:
-            worker.call("begin", base=_base(worker, "warm-up"), extra_options={})
+            _begin(worker, topic)
             worker.call("ingest", topic=topic, batch=scenario.load)
-            for state, queries in config.queries.items():
+            for state, queries in self._config.queries.items():
                 if state == AFTER_TABLE_SERVICES:
                     worker.call("run_table_services")
                 for query in queries:
                     worker.call("run_query", query=_with_key(query, stream), warm=0)
 
-        list(pool.map(warm_up, workers.values()))
-        for worker in workers.values():
+        in_parallel(warm_up, self._workers.values())
+        for worker in self._workers.values():
             worker.bucket.clear()
+
+    def _round(self, figures: Figures, scenario: Scenario, number: int) -> None:
+        """Measure one scenario once per sink."""
+        stream = record(scenario)
+        topic = self._lab.topic(f"{scenario.name}-{self._runs}-{number}")
+        send(self._lab, topic, stream.load)
+
+        def load(sink: str) -> None:
+            _begin(self._workers[sink], topic, figures.config.extra_options)
+            self._workers[sink].call("ingest", topic=topic, batch=2 * scenario.load)
+
+        # All together: the load is not measured, and starting a stream into a new table is mostly
+        # waiting.
+        in_parallel(load, figures.sinks)
+        send(self._lab, topic, stream.changes)
+        answers = {}
+        for sink in rotated(number, figures.sinks):
+            metrics, answers[sink] = _measure(
+                self._workers[sink], figures.config, scenario, stream, topic
+            )
+            figures.add(scenario, sink, number, **metrics)
+        figures.problems += [f"round {number}, {wrong}" for wrong in wrong_answers(stream, answers)]
+        for sink in figures.sinks:
+            self._workers[sink].bucket.clear()
+        delete_topic(self._kafka, topic)
+
+    def _freshness(self, figures: Figures, rate: int, number: int) -> None:
+        """Measure freshness at one rate once per sink."""
+        pace = figures.config.pace
+        sends = latency.events(pace, rate)
+        topics = {sink: self._lab.topic(f"rate-{rate}-{number}-{sink}") for sink in figures.sinks}
+
+        def follow(sink: str) -> latency.Follower:
+            worker, topic = self._workers[sink], topics[sink]
+            _begin(worker, topic, figures.config.extra_options)
+            return latency.Follower(self._lab, worker, topic, sends, pace.trigger)
+
+        followers = dict(zip(figures.sinks, in_parallel(follow, figures.sinks), strict=True))
+        timed = len(sends) - latency.FIRST
+        for sink in rotated(number, figures.sinks):
+            followers[sink].send(rate)
+            _, found = followers[sink].stop()
+            figures.freshness.append({"rate": rate, "sink": sink, "round": number} | found)
+            if found["measured"] < timed:
+                figures.problems.append(
+                    f"freshness at {rate} events/s, {sink}: {found['measured']:,} of"
+                    f" {timed:,} events were seen in a commit"
+                )
+            self._workers[sink].bucket.clear()
+            delete_topic(self._kafka, topics[sink])
 
 
 def rotated(number: int, ways: tuple) -> tuple:
@@ -139,76 +156,10 @@ def rotated(number: int, ways: tuple) -> tuple:
     return ways[first:] + ways[:first]
 
 
-def _round(
-    lab: Lab,
-    workers: dict[str, WorkerClient],
-    figures: Figures,
-    scenario: Scenario,
-    number: int,
-    run: int,
-) -> None:
-    """Measure one scenario once per sink."""
-    stream = record(scenario)
-    topic = lab.topic(f"{scenario.name}-{run}-{number}")
-    send(lab, topic, stream.load)
-
-    def load(worker: WorkerClient) -> None:
-        base = _base(worker, topic)
-        worker.call("begin", base=base, extra_options=figures.config.extra_options)
-        worker.call("ingest", topic=topic, batch=2 * scenario.load)
-
-    # All together: the load is not measured, and starting a stream into a new table is mostly
-    # waiting.
-    with ThreadPoolExecutor(len(workers)) as pool:
-        list(pool.map(load, workers.values()))
-    send(lab, topic, stream.changes)
-    answers = {}
-    for sink in rotated(number, figures.sinks):
-        metrics, answers[sink] = _measure(workers[sink], figures.config, scenario, stream, topic)
-        figures.add(scenario, sink, number, **metrics)
-    figures.problems += [f"round {number}, {wrong}" for wrong in wrong_answers(stream, answers)]
-    for worker in workers.values():
-        worker.bucket.clear()
-    delete_topic(lab.endpoints.kafka_bootstrap, topic)
-
-
-def _freshness(
-    lab: Lab, workers: dict[str, WorkerClient], figures: Figures, rate: int, number: int
-) -> None:
-    """Measure freshness at one rate once per sink."""
-    pace = figures.config.pace
-    sends = latency.events(pace, rate)
-    topics = {sink: lab.topic(f"rate-{rate}-{number}-{sink}") for sink in figures.sinks}
-
-    def follow(sink: str) -> latency.Follower:
-        worker, topic = workers[sink], topics[sink]
-        base = _base(worker, topic)
-        worker.call("begin", base=base, extra_options=figures.config.extra_options)
-        return latency.Follower(lab, worker, topic, sends, pace.trigger)
-
-    with ThreadPoolExecutor(len(figures.sinks)) as pool:
-        followers = dict(zip(figures.sinks, pool.map(follow, figures.sinks), strict=True))
-    timed = len(sends) - latency.FIRST
-    for sink in rotated(number, figures.sinks):
-        found = followers[sink].measure(rate)
-        figures.freshness.append({"rate": rate, "sink": sink, "round": number} | found)
-        if found["measured"] < timed:
-            figures.problems.append(
-                f"freshness at {rate} events/s, {sink}: {found['measured']:,} of"
-                f" {timed:,} events were seen in a commit"
-            )
-        workers[sink].bucket.clear()
-        delete_topic(lab.endpoints.kafka_bootstrap, topics[sink])
-
-
 def _measure(
     worker: WorkerClient, config: RunConfig, scenario: Scenario, stream: Stream, topic: str
 ) -> tuple[dict[str, float], dict[str, list[int]]]:
-    """Measure the changes, the queries and the table services of one sink.
-
-    Returns:
-        The metrics, and the answer to each query: number of rows, and the sum of their cents.
-    """
+    """Measure one sink; return its metrics, and its answer to each query: rows and cents."""
     meter = Meter(worker)
     answers = {}
 
@@ -236,7 +187,7 @@ def _measure(
 
     # Spark divides the limit by the number of topic partitions and rounds down: the remainder would
     # become a separate batch.
-    reply, ingest = meter.call("ingest", topic=topic, batch=scenario.batch + PARTITIONS)
+    reply, ingest = meter.call("ingest", topic=topic, batch=scenario.batch + latency.PARTITIONS)
     rows = sum(batch["rows"] for batch in reply["batches"])
     seconds = sum(batch["seconds"] for batch in reply["batches"])
     metrics = {
@@ -292,18 +243,14 @@ def _with_key(query: str, stream: Stream) -> str:
     return f"point:{stream.hot_order}" if query == "point" else query
 
 
-def _base(worker: WorkerClient, name: str) -> str:
-    return f"s3a://{worker.bucket.name}/bench/{name.rpartition('.')[2]}"
+def _begin(worker: WorkerClient, topic: str, extra_options: dict[str, str] | None = None) -> None:
+    base = f"s3a://{worker.bucket.name}/bench/{topic.rpartition('.')[2]}"
+    worker.call("begin", base=base, extra_options=extra_options or {})
 
 
-def send(lab: Lab, topic: str, sends: list) -> None:
-    """Send events to a topic of the benchmark, which is created if missing.
-
-    Raises:
-        LabError: a message was not acknowledged.
-    """
-    ensure_topic(lab.endpoints.kafka_bootstrap, topic, partitions=PARTITIONS)
-    sender = Sender(lab.endpoints.kafka_bootstrap, topic, lab.ledger(topic).directory)
+def send(lab: Lab, topic: str, sends: list[Send]) -> None:
+    """Send events to a topic of the benchmark, which is created if missing."""
+    sender = latency.sender_to(lab, topic)
     sender.send_all(sends)
     sender.close()
     if sender.lost:

@@ -29,7 +29,6 @@ class Sink(ABC):
     """One sink in one round.
 
     Args:
-        name: `json`, `cow` or `mor`.
         base: folder of this round, `s3a://...`.
         extra_options: Hudi options in addition to the pipeline's.
     """
@@ -59,14 +58,10 @@ class Sink(ABC):
         """Compact the sink, and delete versions that readers of the newest state do not need."""
 
     def run_query(self, query: str, table: DataFrame) -> DataFrame:
-        """Apply a query to an open table.
+        """Count the `rows` of an open table and sum their `cents`.
 
         Args:
             query: `point:<order_id>`, `range` or `aggregate`; any other text sums the whole table.
-            table: the open table, one row per order.
-
-        Returns:
-            One row: the number of `rows`, and the sum of their `cents`.
         """
         kind, _, order = query.partition(":")
         if kind == "point":
@@ -77,9 +72,10 @@ class Sink(ABC):
         cents = F.coalesce(F.sum(F.col("amount") * 100).cast("long"), F.lit(0))
         return table.agg(F.count("*").alias("rows"), cents.alias("cents"))
 
-    def _store(self, place):
-        """Return the Hadoop file system of a path."""
-        return place.getFileSystem(self.spark._jsc.hadoopConfiguration())
+    def _hadoop(self, path: str):
+        """Return a path as Hadoop's object, and its file system."""
+        place = self.spark._jvm.org.apache.hadoop.fs.Path(path)
+        return place, place.getFileSystem(self.spark._jsc.hadoopConfiguration())
 
 
 class JsonFiles(Sink):
@@ -89,7 +85,8 @@ class JsonFiles(Sink):
         return WRITERS["json"](parsed, self.path).option("compression", options.CODEC)
 
     def table(self) -> DataFrame:
-        if self._exists(self._tidied):  # of the table services, which leave one line per order
+        done, files = self._hadoop(f"{self._tidied}/_SUCCESS")
+        if files.exists(done):  # of the table services, which leave one line per order
             return self._read(self._tidied)
         return newest(self._read(self.path))
 
@@ -106,7 +103,8 @@ class JsonFiles(Sink):
             .option("compression", options.CODEC)
             .json(self._tidied)
         )
-        self._delete(self.path)
+        place, files = self._hadoop(self.path)
+        files.delete(place, True)
 
     @property
     def _tidied(self) -> str:
@@ -125,14 +123,6 @@ class JsonFiles(Sink):
                 lines = store.read(endpoints, entry.key).decode().splitlines()[1:]
                 paths += [json.loads(line)["path"] for line in lines]
         return paths
-
-    def _exists(self, path: str) -> bool:
-        place = self.spark._jvm.org.apache.hadoop.fs.Path(f"{path}/_SUCCESS")
-        return self._store(place).exists(place)
-
-    def _delete(self, path: str) -> None:
-        place = self.spark._jvm.org.apache.hadoop.fs.Path(path)
-        self._store(place).delete(place, True)
 
 
 class HudiTable(Sink):
@@ -171,8 +161,8 @@ class HudiTable(Sink):
 
     def _instants(self) -> list[tuple[str, str]]:
         """Return each batch's commit: requested and completion time, from timeline file names."""
-        place = self.spark._jvm.org.apache.hadoop.fs.Path(f"{self.path}/.hoodie/timeline")
-        names = [status.getPath().getName() for status in self._store(place).listStatus(place)]
+        place, files = self._hadoop(f"{self.path}/.hoodie/timeline")
+        names = [status.getPath().getName() for status in files.listStatus(place)]
         action = {"cow": "commit", "mor": "deltacommit"}[self.name]
         instants = filter(None, map(parse_timeline_name, names))
         return sorted(
@@ -189,11 +179,7 @@ def as_text(table_options: dict[str, str]) -> str:
 
 
 def compact(spark: SparkSession, path: str, jobs: str) -> None:
-    """Compact a Merge-on-Read table, even after a single commit.
-
-    Args:
-        jobs: options for the procedure, formatted by `as_text`.
-    """
+    """Compact a Merge-on-Read table, even after a single commit, with `as_text` options."""
     spark.sql(
         f"CALL run_compaction(op => 'scheduleandexecute', path => '{path}',"
         f" options => '{jobs},hoodie.compact.inline.max.delta.commits=1')"

@@ -12,7 +12,6 @@ from datetime import date, datetime, timedelta
 from itertools import accumulate
 from random import Random
 
-from lab_env.platform.errors import LabError
 from lab_env.shop.events import encode
 from lab_env.shop.model import SECOND, STEPS, Send, Timestamps
 
@@ -26,37 +25,18 @@ class Scenario:
     """Properties of a stream.
 
     Args:
-        update_percent: percentage of the changes that are updates; the others are new orders.
         keys: distribution of the updates over the orders: `uniform`, or `zipf`, where the n-th
             order gets 1/n as many updates as the first.
-        load: number of orders in the table before the changes.
-        batch: number of events per batch of changes.
-        batches: number of batches of changes.
-        days: number of days on which orders are created; each day is a table partition.
     """
 
-    update_percent: int
+    update_percent: int  # percentage of the changes that are updates; the others are new orders
     keys: str
-    load: int
-    batch: int
+    load: int  # number of orders in the table before the changes
+    batch: int  # number of events per batch of changes, of which there are `batches`
+    # At most 8: from ten batches on, Spark's file sink compacts its log, and `sink_writes` reads
+    # single entries.
     batches: int
-    days: int = 2
-
-    def __post_init__(self):
-        if not 0 <= self.update_percent <= 100:
-            raise LabError(
-                f"The share of updates is {self.update_percent}, not between 0 and 100.",
-                "choose a share from 0 to 100.",
-            )
-        if self.keys not in (UNIFORM, ZIPF):
-            raise LabError(f"There are no {self.keys!r} keys.", f"use {UNIFORM} or {ZIPF}.")
-        # From ten batches on, Spark's file sink compacts its log, and `sink_writes` reads single
-        # entries.
-        if min(self.load, self.batch) < 10 or not 1 <= self.batches <= 8:
-            raise LabError(
-                "A scenario needs ten orders, ten events per batch, and one to eight batches.",
-                "change load, batch or batches.",
-            )
+    days: int = 2  # number of days on which orders are created; each day is a table partition
 
     @property
     def name(self) -> str:
@@ -77,13 +57,11 @@ class Stream:
     """The events of a scenario, and the rows that a table must have afterwards.
 
     Args:
-        load: events that create the orders.
-        changes: new orders and updates, in the order of sending.
         newest: event_id, cents and day of creation of each order's last version, by order id.
     """
 
-    load: list[Send]
-    changes: list[Send]
+    load: list[Send]  # events that create the orders
+    changes: list[Send]  # new orders and updates, in the order of sending
     newest: dict[str, tuple[str, int, str]]
 
     @property
@@ -152,11 +130,7 @@ class Writer:
         self.newest: dict[str, tuple[str, int, str]] = {}
 
     def create(self, day: str = "") -> Send:
-        """Return the event of a new order.
-
-        Args:
-            day: day of creation; by default each day in turn.
-        """
+        """Return the event of a new order, created on a given day or on each day in turn."""
         number, self._orders = self._orders, self._orders + 1
         day = day or self._days[number % len(self._days)]
         return self._send("create", f"o-{number:07d}", day, STEPS[0])

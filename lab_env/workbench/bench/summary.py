@@ -3,10 +3,10 @@
 import importlib.metadata
 import os
 from dataclasses import asdict
-from datetime import UTC, datetime
 
 from lab_env.platform.processes.system import memory
-from lab_env.tables.probes.verdict import INCONCLUSIVE, Spread, verdict
+from lab_env.tables.probes.verdict import Spread, verdict
+from lab_env.workbench.bench.machine import stamp
 from lab_env.workbench.bench.results import Figures
 
 # Each table against the baseline, and the two tables against each other.
@@ -45,13 +45,11 @@ RULES = (
 def summary(figures: Figures) -> dict:
     """Build the report as plain data.
 
-    Returns:
-        `machine`, `rules`, `size`, `problems`; `figures`, every single figure; `metrics`, the
-        spread of each sink and the verdicts, by scenario and metric; `freshness`, the spreads by
-        rate and sink.
+    `figures` has every single figure, `metrics` the spread of each sink and the verdicts by
+    scenario and metric, `freshness` the spreads by rate and sink.
     """
     return {
-        "made": datetime.now(UTC).isoformat(timespec="seconds"),
+        "made": stamp()["made"],
         "machine": machine_facts(),
         "rules": list(RULES),
         "size": {
@@ -104,24 +102,10 @@ def _metric(figures: Figures, scenario: str, metric: str) -> dict:
         "verdicts": {
             f"{this} against {other}": {
                 "verdict": verdict(spreads[this], spreads[other]),
-                "ratio": _ratio(spreads[this].median, spreads[other].median),
+                "ratio": round(spreads[this].median / baseline, 3) if baseline else None,
             }
             for this, other in PAIRS
             if {this, other} <= set(figures.sinks)
+            for baseline in [spreads[other].median]
         },
     }
-
-
-def _ratio(figure: float, baseline: float) -> float | None:
-    return round(figure / baseline, 3) if baseline else None
-
-
-def summarize(pair: str, found: dict) -> str:
-    """Format a verdict as a phrase, for example `cow against json: 2.1 times, higher`.
-
-    Args:
-        pair: the two sinks, for example `cow against json`.
-    """
-    if found["verdict"] == INCONCLUSIVE or found["ratio"] is None:
-        return f"{pair}: {found['verdict']}"
-    return f"{pair}: {found['ratio']:.2g} times, {found['verdict']}"

@@ -5,8 +5,6 @@ Each tour sends the same load to all sinks, and reconciles every event with the 
 
 import io
 import json
-import os
-from datetime import UTC, datetime
 
 from rich.console import Console
 
@@ -15,7 +13,7 @@ from lab_env.platform.display.chart import NAMES
 from lab_env.platform.errors import LabError
 from lab_env.platform.install.cache import Progress
 from lab_env.platform.processes.state import folder
-from lab_env.workbench.bench.machine import Comparison
+from lab_env.workbench.bench.machine import Comparison, stamp
 from lab_env.workbench.tour import tour
 from lab_env.workbench.tour.tour import RATE, SECONDS, TABLES
 
@@ -30,10 +28,7 @@ def run_tours(number: int, report_progress: Progress = print) -> dict:
     Returns:
         `made`, `cores`, `rate` (events/s), `load_seconds`, `problems`, and `tours`: for each tour
         the number of acknowledged events, each sink's verdict and freshness (s), and its quantiles
-        in steps of 2 %, `freshness_quantiles`.
-
-    Raises:
-        LabError: a tour was aborted, or a table's number of commits differs from that of batches.
+        in steps of 2 %.
     """
     tours, problems = [], []
     for count in range(1, number + 1):
@@ -51,35 +46,20 @@ def run_tours(number: int, report_progress: Progress = print) -> dict:
                 "freshness_quantiles": {sink: curves[sink] for sink in SINKS},
             }
         )
-    return {
-        "made": datetime.now(UTC).isoformat(timespec="seconds"),
-        "cores": os.cpu_count(),
-        "rate": RATE,
-        "load_seconds": SECONDS,
-        "problems": problems,
-        "tours": tours,
-    }
+    found = {"rate": RATE, "load_seconds": SECONDS, "problems": problems, "tours": tours}
+    return stamp() | found
 
 
 def comparisons(run: dict) -> list[Comparison]:
-    """Compare each table's freshness with the goals, and that of later events with earlier ones.
-
-    Args:
-        run: result of `run_tours`.
-    """
+    """Compare each table's freshness with the goals, and that of later events with earlier ones."""
     found = []
     for sink in TABLES:
         measured = [tour["sinks"][sink] for tour in run["tours"]]
         halves = [sinks["freshness_p50_halves_s"] for sinks in measured]
-        found += [
-            Comparison.with_goal(
-                "tour",
-                f"{NAMES[sink]}, {share} % of the events visible",
-                [sinks[f"freshness_{name}_s"] for sinks in measured],
-                GOALS[name],
-            )
-            for name, share in (("p50", 50), ("p95", 95))
-        ]
+        for name, share in (("p50", 50), ("p95", 95)):
+            what = f"{NAMES[sink]}, {share} % of the events visible"
+            times = [sinks[f"freshness_{name}_s"] for sinks in measured]
+            found.append(Comparison.with_goal("tour", what, times, GOALS[name]))
         found.append(
             Comparison.of(
                 "tour",

@@ -5,40 +5,32 @@ affect all of them. Each run is saved immediately, so that a later failure does 
 """
 
 import json
-import os
 import shutil
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-
-import pandas as pd
 
 from lab_env.lab.handle import Lab, reset_lesson
 from lab_env.lessons.recorded.knobs import compared
 from lab_env.pipeline import options, session
 from lab_env.pipeline.sinks import table_path
-from lab_env.platform import services, store
-from lab_env.platform.brokers.topics import ensure_topic
+from lab_env.platform import services
 from lab_env.platform.install.cache import Progress
-from lab_env.shop.producer import Sender
 from lab_env.tables.probes.bucket_usage import MeteredBucket
 from lab_env.tables.xray import xray
 from lab_env.workbench.bench import latency
 from lab_env.workbench.bench.config import Pace
+from lab_env.workbench.bench.machine import stamp
 from lab_env.workbench.bench.metering import Meter, ResourceUsage
-from lab_env.workbench.bench.rounds import NAMESPACE, PARTITIONS, rotated, send
+from lab_env.workbench.bench.rounds import NAMESPACE, rotated, send
 from lab_env.workbench.bench.stream import UNIFORM, Scenario, record
 from lab_env.workbench.bench.worker_client import WorkerClient
-from lab_env.workbench.sampling import commit_of
 
 UPDATES = 50  # percent of the changes
-QUIET_S, QUIET_LIMIT_S = (
-    1.5,
-    60,
-)  # an async compaction has ended once there is no request for so long
+# An asynchronous compaction has ended once there is no request for so long.
+QUIET_S, QUIET_LIMIT_S = 1.5, 60
 SPARE_S = 0.5  # the last event of a live run is sent this long before the last batch begins
 
 DELTAS = "hoodie.compact.inline.max.delta.commits"
@@ -57,15 +49,13 @@ class Setting:
     """One set of options to be measured.
 
     Args:
-        kind: `cow` or `mor`.
-        table: all Hudi options of the table.
         interval: seconds between two commits of a live stream; 0 to read a backlog in batches.
         compacts_beside: whether compaction is asynchronous, so that it may outlast the stream.
     """
 
     name: str
     kind: str
-    table: dict[str, str]
+    table: dict[str, str]  # all Hudi options of the table
     interval: int = 0
     compacts_beside: bool = False
 
@@ -90,26 +80,15 @@ WARM_UP = ("beside", "small file limit")  # one of each table type
 
 @dataclass(frozen=True)
 class TuningConfig:
-    """Size of the measurement.
+    """Size of the measurement."""
 
-    Args:
-        batch: number of events per batch of a backlog.
-        batches: number of batches of the backlog.
-        rate: events/s of a live stream.
-        seconds: duration of the live stream; a multiple of each interval.
-        rounds: number of measurements of each setting.
-        minutes: time after which no new run begins; the next call of `tune` continues.
-        java_options: options for the JVM.
-    """
-
-    batch: int
+    batch: int  # number of events per batch of a backlog, which has `batches`
     batches: int
-    rate: int
-    seconds: int
+    rate: int  # events/s of a live stream
+    seconds: int  # duration of the live stream; a multiple of each interval
     rounds: int
-    minutes: float = 6.2
-    # The quick compiler has little left to compile after the warm-up, so that the rounds are alike
-    # within minutes.
+    minutes: float = 6.2  # time after which no new run begins; the next call of `tune` continues
+    # The quick compiler has little left to compile after the warm-up, so rounds are alike.
     java_options: str = session.LESSON_JAVA_OPTIONS
 
 
@@ -130,9 +109,6 @@ def tune(config: TuningConfig, folder: Path, report_progress: Progress = print) 
     Returns:
         `complete` (whether all runs were made), `made`, `cores`, `size`, `problems` (wrong answers
         and failed runs) and `runs`: one dictionary per run, as in `_figures`.
-
-    Raises:
-        LabError: the services do not start, or the store returns no metrics.
     """
     size, kept = json.dumps(_size(config)), folder / "size"
     same = kept.exists() and kept.read_text() == size
@@ -142,26 +118,16 @@ def tune(config: TuningConfig, folder: Path, report_progress: Progress = print) 
         kept.write_text(size)
     with _Run(config, folder, report_progress) as run:
         run.all()
-    return collected(config, folder)
-
-
-def collected(config: TuningConfig, folder: Path) -> dict:
-    """Build the report of `tune` from the saved runs, even if the measurement was aborted."""
     runs = [json.loads(file.read_text()) for file in sorted(folder.glob("*.json"))]
+    good = [run for run in runs if not run.get("problem")]
     problems = [
         f"round {run['round']}, {run['setting']}: {run['problem']}"
         for run in runs
-        if run.get("problem")
+        if run not in good
     ]
-    done = {(run["setting"], run["round"]) for run in runs if not run.get("problem")}
-    return {
-        "complete": len(done) == config.rounds * len(SETTINGS),
-        "made": datetime.now(UTC).isoformat(timespec="seconds"),
-        "cores": os.cpu_count(),
-        "size": _size(config),
-        "problems": problems,
-        "runs": [run for run in runs if not run.get("problem")],
-    }
+    complete = len(good) == config.rounds * len(SETTINGS)
+    found = {"size": _size(config), "problems": problems, "runs": good}
+    return {"complete": complete} | stamp() | found
 
 
 def _size(config: TuningConfig) -> dict[str, int]:
@@ -175,27 +141,25 @@ class _Run:
     def __init__(self, config: TuningConfig, folder: Path, report_progress: Progress):
         self._config, self._folder, self._report_progress = config, folder, report_progress
         self._began = time.monotonic()
-        self._cleanup = ExitStack()
 
     def __enter__(self) -> "_Run":
         services.up(progress=lambda line: None)
-        reset_lesson(NAMESPACE)
-        self._lab = Lab(NAMESPACE, services.endpoints())
-        self._cleanup.callback(reset_lesson, NAMESPACE)
-        self._bucket = MeteredBucket(self._lab.endpoints, "tuning")
-        self._cleanup.callback(self._bucket.remove)
-        try:
+        with ExitStack() as cleanup:
+            reset_lesson(NAMESPACE)
+            self._lab = Lab(NAMESPACE, services.endpoints())
+            cleanup.callback(reset_lesson, NAMESPACE)
+            self._bucket = MeteredBucket(self._lab.endpoints, "tuning")
+            cleanup.callback(self._bucket.remove)
             self._bucket.make()
             self._start_worker()
-            self._cleanup.callback(lambda: self._worker.stop())  # the one that runs at the end
+            cleanup.callback(lambda: self._worker.stop())  # the one that runs at the end
             batch = self._config.batch
-            scenario = Scenario(UPDATES, UNIFORM, batch, batch, self._config.batches - 1)
-            self._stream = record(scenario)
+            self._stream = record(
+                Scenario(UPDATES, UNIFORM, batch, batch, self._config.batches - 1)
+            )
             self._topic = self._lab.topic("tuning")
             send(self._lab, self._topic, self._stream.load + self._stream.changes)
-        except BaseException:
-            self._cleanup.close()
-            raise
+            self._cleanup = cleanup.pop_all()
         return self
 
     def __exit__(self, *exc_info) -> None:
@@ -207,7 +171,6 @@ class _Run:
         self._meter = Meter(self._worker)
 
     def all(self) -> None:
-        """Warm up, then measure; report a failed run and save it with its problem."""
         if self._config.rounds > 1:
             for name in WARM_UP:
                 self._one(SETTINGS[name], 0)
@@ -243,7 +206,7 @@ class _Run:
     def _begin(self, setting: Setting) -> str:
         """Let the worker begin a new table; return its path."""
         base = f"s3a://{self._bucket.name}/bench/{time.time_ns()}"
-        self._worker.call("begin", base=base, kind=setting.kind, table_options=setting.table)
+        self._worker.call("begin", base=base, kind=setting.kind, extra_options=setting.table)
         return table_path(base, setting.kind)
 
     def _backlog(self, setting: Setting) -> Iterator[dict]:
@@ -251,9 +214,8 @@ class _Run:
         path = self._begin(setting)
         before = self._meter.read()
         # Spark divides the limit by the number of topic partitions and rounds down.
-        self._worker.call(
-            "follow", topic=self._topic, trigger=0, batch=self._config.batch + PARTITIONS
-        )
+        batch = self._config.batch + latency.PARTITIONS
+        self._worker.call("follow", topic=self._topic, trigger=0, batch=batch)
         self._worker.call("settle")
         if setting.compacts_beside:
             self._wait_until_quiet()
@@ -268,35 +230,22 @@ class _Run:
         pace = Pace((config.rate,), seconds=config.seconds - SPARE_S, trigger=setting.interval)
         sends = latency.events(pace, config.rate)
         path, topic = self._begin(setting), self._lab.topic(f"tuning-{time.time_ns()}")
-        ensure_topic(self._lab.endpoints.kafka_bootstrap, topic, partitions=PARTITIONS)
-        directory = self._lab.ledger(topic).directory
-        sender = Sender(self._lab.endpoints.kafka_bootstrap, topic, directory)
-        sender.send_all(sends[: latency.FIRST])
-        sender.flush()
-        self._worker.call("follow", topic=topic, trigger=setting.interval)
-        self._worker.call("settle")
+        follower = latency.Follower(self._lab, self._worker, topic, sends, setting.interval)
         _wait_for_next(max(other.interval for other in SETTINGS.values()))
         before = self._meter.read()
-        latency.send_paced(sender, sends[latency.FIRST :], config.rate)
-        sender.close()
-        self._worker.call("settle")
+        follower.send(config.rate)
         used = self._meter.read() - before
-        batches = self._worker.call("stop_following")["batches"]
-        frame = self._lab.ledger(topic).frame()
-        timed = {event.send_id for event in sends[latency.FIRST :]}
-        sent = frame[(frame["state"] == "acked") & frame["send_id"].isin(timed)]
+        batches, fresh = follower.stop()
         yield _figures(batches, used)
-        listed = store.list_objects(self._bucket.endpoints, "bench/")
-        completed = dict(filter(None, map(commit_of, listed)))
-        fresh = latency.figures(sent, pd.DataFrame(batches), completed)
         yield {"visible after s": fresh["p50"], "p95": fresh["p95"]}
-        if fresh["measured"] < len(timed):
-            yield {"problem": f"{fresh['measured']} of {len(timed)} events in a commit"}
+        timed = len(sends) - latency.FIRST
+        if fresh["measured"] < timed:
+            yield {"problem": f"{fresh['measured']} of {timed} events in a commit"}
         yield from self._asked(path)
 
     def _asked(self, path: str, right: tuple[int, int] | None = None) -> Iterator[dict]:
         """Query the table and list its files; yield the measured values."""
-        reply, used = self._meter.call("run_query")
+        reply, used = self._meter.call("run_query", query="aggregate", warm=0)
         yield {
             "query requests": used.bucket.gets + used.bucket.lists,
             "query KB": round(used.bucket.bytes_read / 1000),
@@ -332,14 +281,8 @@ def _wait_for_next(seconds: float) -> None:
 
 
 def _figures(batches: list[dict], used: ResourceUsage) -> dict:
-    """Compute the costs of a stream.
-
-    Returns:
-        `events`, `batches`, `batch s` (average duration of all batches but the first, which creates
-        the table), `CPU s`, `store CPU s`, `requests` to the store, `puts` (those that write) and
-        `MB written`.
-    """
-    later = batches[1:]
+    """Compute the costs of a stream; `puts` are those of the `requests` that write."""
+    later = batches[1:]  # the first creates the table
     bucket = used.bucket
     return {
         "events": sum(batch["rows"] for batch in batches),

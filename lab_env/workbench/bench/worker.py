@@ -11,34 +11,35 @@ import sys
 import time
 from functools import partial
 
-from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
 from lab_env.lessons.recorded.contenders import FORMATS
 from lab_env.pipeline import parsing, session
+from lab_env.pipeline.sinks import event_rows, hudi_writer
+from lab_env.platform.brokers.topics import topic_end_offsets
 from lab_env.platform.processes.tasks import serve
-from lab_env.workbench.bench.batches import batches_of
 from lab_env.workbench.bench.format_worker import FormatTables
 from lab_env.workbench.bench.growth_worker import GrowingTables
-from lab_env.workbench.bench.sink_writes import SINKS, Sink
-from lab_env.workbench.bench.tuning_worker import TunedStream
+from lab_env.workbench.bench.sink_writes import SINKS, HudiTable, Sink
 
 # Nobody opens these pages, and three of them would compete for ports.
 SPARK = {"spark.ui.enabled": "false"}
+SETTLE_TIMEOUT_S = 90
 
 
 class SinkWorker:
     """Tasks of one sink; each public method is a task and returns the reply.
 
-    Args:
-        name: `json`, `cow` or `mor`.
+    `batches` in a reply are those of `_batches`.
     """
 
     def __init__(self, spark: SparkSession, name: str):
         self.spark, self.name = spark, name
-        self.endpoints = session.endpoints_of_environment()
+        self.kafka = session.endpoints_of_environment().kafka_bootstrap
         self.sink: Sink  # since `begin`
-        self.query: StreamingQuery  # since `follow`
+        self.topic: str  # since `follow`, as is `query`
+        self.query: StreamingQuery
 
     def begin(self, base: str, extra_options: dict[str, str]) -> dict:
         """Start a round in a new folder, with Hudi options in addition to the pipeline's."""
@@ -46,18 +47,20 @@ class SinkWorker:
         return {}
 
     def ingest(self, topic: str, batch: int) -> dict:
-        """Write the topic's messages that are not written yet.
+        """Write the topic's messages that are not written yet; return the `batches`."""
+        self._start(topic, batch, availableNow=True)
+        self.query.awaitTermination()
+        return {"batches": _batches(self.query)}
 
-        Returns:
-            `batches`, as in `batches_of`.
+    def follow(self, topic: str, trigger: float, batch: int = 0) -> dict:
+        """Start to write the topic's messages, both existing and new ones.
+
+        Args:
+            trigger: seconds between the starts of two batches; 0 starts each right after the one
+                before.
+            batch: maximum messages per batch; 0 for no limit.
         """
-        query = self._start(topic, {"availableNow": True}, maxOffsetsPerTrigger=str(batch))
-        query.awaitTermination()
-        return {"batches": batches_of(query)}
-
-    def follow(self, topic: str, trigger: float) -> dict:
-        """Start to write messages as they arrive in the topic, a batch every `trigger` seconds."""
-        self.query = self._start(topic, {"processingTime": f"{trigger} seconds"})
+        self._start(topic, batch, processingTime=f"{trigger} seconds")
         return {}
 
     def settle(self) -> dict:
@@ -66,14 +69,15 @@ class SinkWorker:
         return {}
 
     def stop_following(self) -> dict:
-        """Settle, then stop writing; return the `batches`."""
-        self.settle()
+        """Stop writing; return the `batches`."""
         self.query.stop()
-        return {"batches": batches_of(self.query)}
+        return {"batches": _batches(self.query)}
 
-    def _start(self, topic: str, trigger: dict, **limits: str):
-        records = parsing.read_topic(self.spark, self.endpoints.kafka_bootstrap, topic, **limits)
-        return (
+    def _start(self, topic: str, batch: int, **trigger) -> None:
+        limits = {"maxOffsetsPerTrigger": str(batch)} if batch else {}
+        records = parsing.read_topic(self.spark, self.kafka, topic, **limits)
+        self.topic = topic
+        self.query = (
             self.sink.writer(parsing.parse(records))
             .option("checkpointLocation", f"{self.sink.base}/_checkpoint")
             .outputMode("append")
@@ -116,23 +120,69 @@ class SinkWorker:
         return {"cold": cold, "warm": seconds, "answer": list(answers[0])}
 
 
-def main(name: str, spark: str) -> None:
-    """Serve tasks until stdin closes.
+class TunedTable(HudiTable):
+    """A table of the part `tuning`, whose `extra_options` are all its options."""
 
-    Args:
-        name: a sink, `growth`, `tuning` or a table format.
-        spark: additional Spark properties of the session, as JSON.
-    """
-    worker = serve(partial(_worker, name, json.loads(spark)), _failure)
-    worker.spark.stop()
+    def writer(self, parsed: DataFrame) -> DataStreamWriter:
+        return hudi_writer(event_rows, self.extra_options)(parsed, self.path)
 
 
-def _worker(
-    name: str, extra: dict[str, str]
-) -> SinkWorker | GrowingTables | TunedStream | FormatTables:
+class TunedWorker(SinkWorker):
+    """Tasks of the worker `tuning`, which streams a topic into tables with given options."""
+
+    def begin(self, base: str, extra_options: dict[str, str], kind: str = "mor") -> dict:
+        """Start a table, `cow` or `mor`, in a new folder."""
+        self.sink = TunedTable(self.spark, kind, base, extra_options)
+        return {}
+
+    def settle(self) -> dict:
+        """Wait until all messages that the topic has now are committed.
+
+        `processAllAvailable` would also wait for one more trigger, which finds no messages.
+        """
+        ends = topic_end_offsets(self.kafka, self.topic)
+        deadline = time.monotonic() + SETTLE_TIMEOUT_S
+        while reached(self.query.lastProgress) != ends:
+            if not self.query.isActive:
+                raise RuntimeError(f"the stream ended: {self.query.exception()}")
+            if time.monotonic() > deadline:
+                raise RuntimeError(
+                    f"after {SETTLE_TIMEOUT_S} s the stream is at "
+                    f"{reached(self.query.lastProgress)}, the topic ends at {ends}"
+                )
+            time.sleep(0.1)
+        return {}
+
+
+def reached(report: dict | None) -> dict[int, int]:
+    """Return a progress report's end offsets by topic partition; empty if it has none."""
+    if not report or not report["sources"][0]["endOffset"]:
+        return {}
+    (offsets,) = report["sources"][0]["endOffset"].values()
+    return {int(partition): offset for partition, offset in offsets.items()}
+
+
+def _batches(query: StreamingQuery) -> list[dict]:
+    """Return rows, seconds and end offsets of each batch that wrote data."""
+    return [
+        {
+            "batch": report["batchId"],
+            "rows": report["numInputRows"],
+            "seconds": report["durationMs"]["triggerExecution"] / 1000,
+            "end_offsets": next(iter(report["sources"][0]["endOffset"].values())),
+        }
+        for report in query.recentProgress
+        if report["numInputRows"]
+    ]
+
+
+def _worker(name: str, extra: dict[str, str]) -> SinkWorker | GrowingTables | FormatTables:
     spark = session.session_of_environment(f"bench {name}", SPARK | extra)
-    others = {"growth": GrowingTables, "tuning": TunedStream} | dict.fromkeys(FORMATS, FormatTables)
-    return others[name](spark) if name in others else SinkWorker(spark, name)
+    if name in FORMATS:
+        return FormatTables(spark)
+    if name == "growth":
+        return GrowingTables(spark)
+    return TunedWorker(spark, name) if name == "tuning" else SinkWorker(spark, name)
 
 
 def _failure(error: Exception) -> dict:
@@ -140,4 +190,4 @@ def _failure(error: Exception) -> dict:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    serve(partial(_worker, sys.argv[1], json.loads(sys.argv[2])), _failure).spark.stop()

@@ -1,9 +1,11 @@
-"""Starts a worker, the process of one sink, and calls it."""
+"""Starts workers, the processes of the sinks, and calls them."""
 
 import contextlib
 import json
 import subprocess
 import sys
+from collections.abc import Generator
+from concurrent.futures import ThreadPoolExecutor
 
 import psutil
 
@@ -19,13 +21,7 @@ from lab_env.tables.probes.bucket_usage import MeteredBucket
 
 
 class WorkerClient:
-    """A worker process and its JVM; see `worker`.
-
-    Args:
-        bucket: the sink's bucket.
-        java_options: options for its JVM.
-        spark: additional Spark properties of its session.
-    """
+    """A worker process and its JVM; see `worker`."""
 
     def __init__(
         self,
@@ -42,15 +38,10 @@ class WorkerClient:
             java.java_home(),
             cds_archive.java_options(java_options),
         )
+        program = [sys.executable, "-m", "lab_env.workbench.bench.worker"]
         with self._log.open("w") as log:
             self._process = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-m",
-                    "lab_env.workbench.bench.worker",
-                    sink,
-                    json.dumps(spark or {}),
-                ],
+                [*program, sink, json.dumps(spark or {})],
                 env=clean_environment() | mark() | told,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -65,11 +56,7 @@ class WorkerClient:
         self._tree = process_tree(self._process.pid)
 
     def call(self, task: str, **arguments) -> dict:
-        """Run a task in the worker; return its reply.
-
-        Raises:
-            LabError: the task failed, or the worker has ended.
-        """
+        """Run a task in the worker; return its reply."""
         try:
             self._process.stdin.write(json.dumps({"task": task} | arguments) + "\n")
             self._process.stdin.flush()
@@ -106,3 +93,33 @@ class WorkerClient:
         tail = supervisor.log_tail(f"bench-{self.sink}")
         what = explained(f"The process of the {self.sink} sink ended.", self._log)
         return LabError(what, f"read {self._log}", tail)
+
+
+@contextlib.contextmanager
+def running_workers(
+    buckets: dict[str, MeteredBucket], java_options: str, spark: dict[str, dict[str, str]]
+) -> Generator[dict[str, WorkerClient]]:
+    """Start a worker and make its bucket for each sink; afterwards stop and remove them.
+
+    Args:
+        buckets: each sink's bucket.
+        spark: additional Spark properties of each sink's session.
+    """
+    with contextlib.ExitStack() as cleanup:
+        workers = {}
+        for sink, bucket in buckets.items():
+            cleanup.callback(bucket.remove)
+            bucket.make()
+            workers[sink] = WorkerClient(sink, bucket, java_options, spark[sink])
+            cleanup.callback(workers[sink].stop)
+        for worker in workers.values():
+            cleanup.callback(worker.ask_to_exit)  # runs before `stop`, so that all exit together
+        in_parallel(WorkerClient.wait, workers.values())
+        yield workers
+
+
+def in_parallel(task, items) -> list:
+    """Call a function with each item, each in its own thread; return the results in order."""
+    items = list(items)
+    with ThreadPoolExecutor(len(items)) as pool:
+        return list(pool.map(task, items))
