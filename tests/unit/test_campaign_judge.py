@@ -8,6 +8,7 @@ from lab_env.pipeline.guard import Checkpoint, Receipt
 from lab_env.platform.settings import Endpoints
 from lab_env.workbench.campaign import judge
 from lab_env.workbench.campaign.clones import why
+from lab_env.workbench.campaign.faults import FAULTS, outcome_of
 from lab_env.workbench.campaign.group import state_in_words
 from lab_env.workbench.campaign.judge import (
     biography,
@@ -18,7 +19,6 @@ from lab_env.workbench.campaign.judge import (
 )
 from lab_env.workbench.campaign.rival import Attempt
 from lab_env.workbench.campaign.rivals import differences
-from lab_env.workbench.campaign.victims import FAULTS, outcome_of
 
 HERE = Endpoints("http://127.0.0.1:1", "key", "secret", "us-east-1", "lakehouse", "127.0.0.1:1")
 COLUMNS = ["send_id", "event_id", "order_id", "op", "order_ts", "kind", "state"]

@@ -10,9 +10,9 @@ from lab_env.platform.errors import LabError
 from lab_env.shop.ledger.book import ledger_directory
 from lab_env.workbench.campaign import campaign as module
 from lab_env.workbench.campaign.campaign import Campaign
+from lab_env.workbench.campaign.faults import FAULTS, run_case
 from lab_env.workbench.campaign.group import Stuck
 from lab_env.workbench.campaign.records import Records
-from lab_env.workbench.campaign.victims import FAULTS, run_case
 
 
 class FakeGroup:
