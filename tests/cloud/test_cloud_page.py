@@ -95,10 +95,10 @@ def test_the_tables_of_cost_are_what_the_code_computes(stream):
 
 def test_a_bill_is_linear_in_its_prices_and_grows_with_time():
     free = dict.fromkeys(cost.ITEMS, 0.0)
-    assert cost.total(cost.bill(cost.MONTH, prices=free)) == 0
+    assert sum(cost.bill(cost.MONTH, prices=free).values()) == 0
     for item in cost.ITEMS:
         bills = [
-            cost.total(cost.bill(hours, stream, prices=free | {item: 1.0}))
+            sum(cost.bill(hours, stream, prices=free | {item: 1.0}).values())
             for stream in cost.STREAMS
             for hours in (cost.AFTERNOON, cost.MONTH)
         ]

@@ -52,11 +52,7 @@ def jar_names() -> list[str]:
 
 
 def brokers_of(account: Account, stack: Stack) -> str:
-    """Return the bootstrap brokers of the stack's MSK cluster for IAM authentication.
-
-    Raises:
-        LabError: the stack has no Kafka.
-    """
+    """Return the bootstrap brokers of the stack's MSK cluster for IAM authentication."""
     if "Kafka" not in stack.outputs:
         raise LabError(
             f"The stack {stack.name} has no stream for the writer to read.",
@@ -67,11 +63,7 @@ def brokers_of(account: Account, stack: Stack) -> str:
 
 
 def source_of(account: Account, stack: Stack, topic: str = TOPIC) -> dict[str, str]:
-    """Return the writer's source arguments: the stack's Kinesis stream, or a topic of its Kafka.
-
-    Raises:
-        LabError: the stack has neither of them.
-    """
+    """Return the writer's source arguments: the stack's Kinesis stream, or a topic of its Kafka."""
     if "Kinesis" in stack.outputs:
         return {"source": "kinesis", "topic": stack.outputs["Kinesis"]}
     return {"source": "kafka", "brokers": brokers_of(account, stack), "topic": topic}
@@ -84,9 +76,8 @@ def job_request(
 
     Args:
         source: result of `source_of`.
-        folder: folder in the bucket for tables and checkpoints.
-        minutes: time after which the job is cancelled, so that a forgotten one costs only an
-            afternoon.
+        folder: in the bucket, for tables and checkpoints.
+        minutes: time after which the job is cancelled: a forgotten one costs only an afternoon.
     """
     bucket = stack.output("LabS3Bucket")
     jars = ",".join(f"local://{IMAGE_FOLDER}/jars/{name}" for name in jar_names())
