@@ -31,6 +31,7 @@ from lab_env.tables.hudi.timeline import parse_data_name, parse_timeline_key
 
 LOG = "capstone"
 POLL_S = 0.02  # between two listings of the store
+CALL_S = 900  # limit of one call
 SETTLED_S = 0.3  # a frozen process may still have a request in flight
 DATA_WRITES = ("commit", "deltacommit", "replacecommit")
 
@@ -52,13 +53,11 @@ class PendingWrite:
 class JobProcess:
     """A process with its own Spark session that runs `build` and `answers`.
 
-    Args:
-        namespace: of the lesson, whose reset also ends the process.
-        seconds: timeout of one call.
+    A reset of the lesson's namespace also ends it.
     """
 
-    def __init__(self, endpoints: Endpoints, namespace: str, seconds: float = 900):
-        self.endpoints, self.seconds = endpoints, seconds
+    def __init__(self, endpoints: Endpoints, namespace: str):
+        self.endpoints = endpoints
         self.log = supervisor.log_path(LOG)
         with self.log.open("w") as log:
             self._process = subprocess.Popen(
@@ -115,7 +114,7 @@ class JobProcess:
     def begin(self, task: str, **arguments) -> None:
         """Start a task without waiting for it."""
         if not self._ready:
-            self._reply(self.seconds)
+            self._reply()
             self._ready = True
         try:
             assert self._process.stdin is not None
@@ -126,7 +125,7 @@ class JobProcess:
 
     def finish(self) -> dict:
         """Wait for the last task started; return its reply, or raise `JobFailed`."""
-        reply = self._reply(self.seconds)
+        reply = self._reply()
         if "error" in reply:
             raise JobFailed(describe_failure(reply))
         return reply
@@ -181,12 +180,12 @@ class JobProcess:
             self._replies.put(line)
         self._replies.put("")
 
-    def _reply(self, seconds: float) -> dict:
+    def _reply(self) -> dict:
         try:
-            line = self._replies.get(timeout=seconds)
+            line = self._replies.get(timeout=CALL_S)
         except queue.Empty:
             self.kill()
-            raise JobFailed(f"It did not end within {seconds:.0f} s.") from None
+            raise JobFailed(f"It did not end within {CALL_S} s.") from None
         if not line:
             raise self._ended()
         return json.loads(line)

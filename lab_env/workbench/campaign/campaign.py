@@ -92,7 +92,7 @@ class Campaign:
     ) -> list[Result]:
         endpoints = services.endpoints()
         self.say(f"group {number}, tables {label}")
-        group = Group(endpoints, label, self.seed + number, self.say)
+        group = Group(endpoints, label, self.seed + number)
         self.records.save_group(number, attempt, {"label": label, "began_at": time.time()})
         began, results = time.time(), []
         try:
@@ -162,19 +162,18 @@ class Campaign:
 
 
 def main(
-    seed: int = 17,
-    size: str = "small",
-    minutes: float | None = None,
-    resume: bool = False,
-    case: str | None = None,
-    times: int = 1,
-    console: Console | None = None,
+    seed: int,
+    size: str,
+    minutes: float | None,
+    resume: bool,
+    case: str | None,
+    times: int,
+    console: Console,
 ) -> int:
     """Run a campaign, or one case of it, and write its page; return the exit status.
 
     The status is 0 only if all results are as expected.
     """
-    console = console or Console()
 
     def say(line: str) -> None:
         console.print(f"  {escape(line)}")

@@ -173,7 +173,7 @@ def long_batch(group: Group, case: Case, result: Result) -> None:
 def _own_group(group: Group, case: Case, at: Endpoints | None = None) -> Generator[Group]:
     """Stop the group's writer; make a separate pipeline for a case that would damage the tables."""
     group.stop_writer()
-    own = Group(at or group.endpoints, f"{group.label}-{case.id}", int(case.id), group.say)
+    own = Group(at or group.endpoints, f"{group.label}-{case.id}", int(case.id))
     try:
         yield own
     finally:

@@ -59,9 +59,9 @@ class Feeder:
         finally:
             sender.close()
 
-    def settle(self, seconds: float = SETTLE_SECONDS) -> None:
+    def settle(self) -> None:
         """Search the topic for sends without a known result until none is left or time is up."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + SETTLE_SECONDS
         while (self.ledger.frame()["state"] == "unknown").any():
             self.ledger.settle(self._bootstrap, self._topic)
             if time.monotonic() > deadline:

@@ -3,13 +3,12 @@
 import contextlib
 import subprocess
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from html import escape
 
 import psutil
 
-from lab_env.lab.faults.gate import Gate, Rule
+from lab_env.lab.faults.gate import Gate
 from lab_env.lab.faults.writers import jvm_of
 from lab_env.lab.handle import namespace_of
 from lab_env.lessons.recorded.campaign_plan import SINKS
@@ -58,15 +57,12 @@ class Group:
         seed: of its events.
     """
 
-    def __init__(
-        self, endpoints: Endpoints, label: str, seed: int, say: Callable[[str], None] = print
-    ):
+    def __init__(self, endpoints: Endpoints, label: str, seed: int):
         self.endpoints = endpoints
         self.label = label
         self.topic = f"{namespace_of(NAMESPACE)}.{label}"
         self.base = f"s3a://{endpoints.bucket}/{namespace_of(NAMESPACE)}/{label}"
         self.writer = Writer(f"writer-{namespace_of(NAMESPACE)}-{label}")
-        self.say = say
         self.gate = Gate(endpoints.s3_endpoint)
         self.patience = STALL_SECONDS
         self.processor_seconds = 0.0
@@ -171,7 +167,7 @@ class Group:
             told[sink] = state_in_words(state, receipt.batch if receipt else -1)
         return told
 
-    def evidence(self, rule: Rule | None = None) -> dict:
+    def evidence(self) -> dict:
         """Collect evidence of a failure: requests, checkpoints, timelines and the writer's log."""
         listings = {}
         for sink in SINKS:
@@ -182,7 +178,6 @@ class Group:
             "label": self.label,
             "topic": self.topic,
             "base": self.base,
-            "rule": f"{rule.kind} {rule.action} {rule.k}: {rule.request}" if rule else "",
             "requests": [
                 f"{r.number} {r.method} {r.key} {r.kind} {r.size} {r.status} {r.fate}"
                 for r in self.gate.last(20)

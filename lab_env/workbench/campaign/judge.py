@@ -39,7 +39,6 @@ class Judgement:
     examples: dict[str, list[str]] = field(default_factory=dict)
     # What ledger and table record about up to five wrong keys.
     biographies: dict[str, list[str]] = field(default_factory=dict)
-    seconds: float = 0  # to read the table
 
     @property
     def ok(self) -> bool:
@@ -88,7 +87,6 @@ def judge_rows(
     sink: str,
     reader: str = "hudi-rs",
     batch: int | None = None,
-    seconds: float = 0,
 ) -> Judgement:
     """Compare rows with the sends that they must reflect.
 
@@ -99,9 +97,7 @@ def judge_rows(
     keys = list(dict.fromkeys(key for names in found.examples.values() for key in names))[:5]
     told = {key: biography(key, sends, rows) for key in keys}
     examples = {name: found.examples[name] for name in wrong}
-    return Judgement(
-        sink, reader, batch, found.rows, found.expected, wrong, examples, told, round(seconds, 2)
-    )
+    return Judgement(sink, reader, batch, found.rows, found.expected, wrong, examples, told)
 
 
 def biography(order: str, sends: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
@@ -131,23 +127,21 @@ def judge_table(
     table = table_path(base, sink)
     for _ in range(TRIES):
         before = table_receipt(endpoints, table)
-        began = time.monotonic()
         empty = pd.DataFrame(columns=[*KEYS, *META])
         rows = read_rows(endpoints, table) if before else empty
-        seconds = time.monotonic() - began
         if table_receipt(endpoints, table) == before:
             break
         time.sleep(0.5)
     else:
         raise TimeoutError(f"{table} changed during each of {TRIES} readings")
     if whole:
-        return judge_rows(ledger.frame(), rows, sink, seconds=seconds)
+        return judge_rows(ledger.frame(), rows, sink)
     ends: dict[int, int] = {}
     if before:
         key = f"{store.key_of(checkpoint_path(base, sink))}/offsets/{before.batch}"
         ends = offsets_in(store.read(endpoints, key))
     sends = sends_below(ledger.frame(), ends)
-    return judge_rows(sends, rows, sink, batch=before.batch if before else -1, seconds=seconds)
+    return judge_rows(sends, rows, sink, batch=before.batch if before else -1)
 
 
 def planted_losses(sends: pd.DataFrame, rows: pd.DataFrame) -> dict[str, bool]:
