@@ -25,7 +25,8 @@ CARDS, PAYMENTS = 90, 900
 BEGIN, END = at(16, 8), at(20, 20)
 VERSION_2_FROM = at(20, 8)
 AUDIT = "2026-11-18T18:00:00Z"  # as-of question of the auditor
-CHANGED, CHARGED_BACK = 0.3, 0.2
+# Share of the payments, and hours after the event before.
+CHANGES = (("change", 0.3, (1, 12)), ("chargeback", 0.2, (20, 48)))
 
 
 class Fraud(Variant):
@@ -96,7 +97,8 @@ class Fraud(Variant):
         cards = [f"C-{number:03d}" for number in range(1, CARDS + 1)]
         for number in range(1, PAYMENTS + 1):
             fresh = number > PAYMENTS * 0.85
-            time = between(chance, *((VERSION_2_FROM, END) if fresh else (BEGIN, at(19, 20))))
+            first, last = (VERSION_2_FROM, END) if fresh else (BEGIN, at(19, 20))
+            time = between(chance, first, last)
             card = chance.choice(cards)
             if number % 70 in (0, 1):  # so that there is something to delete
                 card = self.leaving[number % 70]
@@ -122,18 +124,16 @@ class Fraud(Variant):
     def _changes(
         self, generator: StoryGenerator, payment: Event, time: datetime, end: datetime
     ) -> Iterable[Event]:
-        """A new amount, hours later, and a chargeback, a day or two later."""
+        """Yield a new amount and a chargeback for some payments, until the card leaves."""
         chance = generator.chance
-        last = time
-        for op, share, hours in (("change", CHANGED, (1, 12)), ("chargeback", CHARGED_BACK, 48)):
+        for op, share, hours in CHANGES:
             if chance.random() > share:
                 continue
-            low, high = hours if isinstance(hours, tuple) else (20, hours)
-            last += timedelta(hours=chance.randrange(low, high), seconds=chance.randrange(1, 3600))
-            if last >= end:
+            time += timedelta(hours=chance.randrange(*hours), seconds=chance.randrange(1, 3600))
+            if time >= end:
                 return
-            payment = payment | {"event_id": generator.event_id(), "op": op, "ts": text(last)}
-            payment["received_at"] = text(last + timedelta(seconds=chance.randrange(1, 30)))
+            payment = payment | {"event_id": generator.event_id(), "op": op, "ts": text(time)}
+            payment["received_at"] = text(time + timedelta(seconds=chance.randrange(1, 30)))
             if op == "change":
                 payment["amount"] = chance.randrange(500, 90_000)
             yield payment

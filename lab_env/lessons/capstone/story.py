@@ -165,9 +165,9 @@ class StoryGenerator:
     def __init__(self, variant: Variant, seed: int):
         self.variant, self.seed = variant, seed
         self.chance = Random(f"{variant.name}-{seed}")
-        ends = (variant.until[FIRST], variant.until[LATE])
+        early, late = variant.leaving
         # The time of each request for deletion, after which the owner sends nothing.
-        self.gone = {o: end - MINUTE for o, end in zip(variant.leaving, ends, strict=True)}
+        self.gone = {early: variant.until[FIRST] - MINUTE, late: variant.until[LATE] - MINUTE}
         self._planned: dict[str, list[Event]] = {name: [] for name in DELIVERIES}
         self._count = 0
 

@@ -106,15 +106,11 @@ class JobWorker:
         found = {}
         for table in tables:
             rows = self.spark.read.format("hudi").load(table)
-            texts = [
-                name
-                for name, kind in rows.dtypes
-                if kind == "string" and not name.startswith("_hoodie_")
-            ]
             holds = F.lit(False)
-            for name in texts:
-                holds |= F.col(name).isin(ids)
-            found[table] = rows.where(holds).count() if texts else 0
+            for name, kind in rows.dtypes:
+                if kind == "string" and not name.startswith("_hoodie_"):
+                    holds |= F.col(name).isin(ids)
+            found[table] = rows.where(holds).count()
         return {"found": found}
 
     def mentioned(self, tables: list[str], pattern: str) -> dict:
