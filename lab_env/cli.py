@@ -86,6 +86,7 @@ StackName = Annotated[str, typer.Argument(help="name of the CloudFormation stack
 # Passed by bootstrap.py: when set-up began, and how large the cache was then.
 Since = Annotated[float | None, typer.Option(hidden=True)]
 Before = Annotated[int | None, typer.Option(hidden=True)]
+Browser = Annotated[bool, typer.Option(help="open a browser where there is a display")]
 Region = Annotated[
     str | None, typer.Option(help="AWS region; by default from AWS_REGION or the AWS profile")
 ]
@@ -99,7 +100,8 @@ def main() -> None:
         err.print("stopped")
         sys.exit(130)
     except Exception as error:
-        _fail(_explained(error))
+        _show(_explained(error))
+        sys.exit(1)
 
 
 def _explained(error: Exception) -> LabError:
@@ -167,8 +169,7 @@ def up(names: Names = None) -> None:
     """
     from lab_env.platform import services
 
-    with _progress() as say:
-        services.up(names, say)
+    _start_services(names)
     _print_status(services.status())
     _warn()
 
@@ -314,7 +315,8 @@ def reset(
         raise LabError(f"There is no lesson {lesson!r}.", f"choose from: {known}")
     is_lesson = lesson in known_lessons()
     if is_lesson and not yes and copies.was_worked_on(copies.name_of(lesson)):
-        _ask_to_discard(lesson)
+        question = f"Your copy of lesson {lesson} has work of yours in it. Discard it?"
+        _ask(question, f"to discard it: lab reset {lesson} --yes")
     removed = summarize(reset_lesson(lesson))
     outcome = f"removed {removed}" if removed else "nothing to remove"
     out.print(f"{namespace_of(lesson)}: {outcome}.")
@@ -322,11 +324,6 @@ def reset(
         out.print(escape(f"A fresh copy: {copies.renew(lesson)}"))
         if running_jupyterlab():
             out.print("If its tab is open, do not save: choose File > Reload Notebook from Disk.")
-
-
-def _ask_to_discard(lesson: str) -> None:
-    question = f"Your copy of lesson {lesson} has work of yours in it. Discard it?"
-    _ask(question, f"to discard it: lab reset {lesson} --yes")
 
 
 def _ask(question: str, next_step: str) -> None:
@@ -447,7 +444,7 @@ def ledger(topic: Topic) -> None:
 
 @app.command(epilog="Example: lab jupyter --no-browser")
 def jupyter(
-    browser: Annotated[bool, typer.Option(help="open a browser where there is a display")] = True,
+    browser: Browser = True,
     since: Since = None,
     before: Before = None,
 ) -> None:
@@ -459,9 +456,7 @@ def jupyter(
     from lab_env.course import copies
     from lab_env.course.jupyterlab.running import running_jupyterlab, starting_jupyterlab
     from lab_env.course.jupyterlab.server import ENDING
-    from lab_env.platform import services
     from lab_env.platform.install.announced import announced
-    from lab_env.platform.processes.system import has_display, open_browser
     from lab_env.platform.services.doctor import needs_setup
     from lab_env.platform.settings import settings
     from lab_env.platform.setup import set_up
@@ -479,8 +474,7 @@ def jupyter(
                 with _progress() as say, announced(say) as announce:
                     done = set_up(announce, since, before)
                 out.print(escape(done))
-            with _progress() as say:
-                services.up(progress=say)
+            _start_services()
         except Exception as error:  # JupyterLab stays: Lab.start says what is missing
             _show(_explained(error))
             return 1
@@ -488,8 +482,7 @@ def jupyter(
 
     if running := running_jupyterlab():
         print(f"JupyterLab runs already: {running.page(lesson)}", flush=True)
-        if browser and has_display():
-            open_browser(running.page(lesson))
+        _open_page(running.page(lesson), browser)
         raise typer.Exit(prepare())
     with starting_jupyterlab(lesson, browser) as server:
         print(f"JupyterLab: {server.page(lesson)}", flush=True)
@@ -503,16 +496,14 @@ def jupyter(
 def demo(
     name: Annotated[str, typer.Argument(help="name of the demo")],
     slides: Annotated[bool, typer.Option(help="make slides instead, in one HTML file")] = False,
-    browser: Annotated[bool, typer.Option(help="open a browser where there is a display")] = True,
+    browser: Browser = True,
 ) -> None:
     """Open a five-minute demo, with its table written and Spark warm.
 
     The demos: `snapshot`, `read-optimised`, `time-travel`, `incremental`, `cdc`.
     """
-    from lab_env.course.jupyterlab.server import ENDING
     from lab_env.course.publishing import demos
     from lab_env.platform import services
-    from lab_env.platform.processes.system import has_display, open_browser
 
     demos.notebook_of(name)  # a wrong name is said before anything starts
     with _progress() as say:
@@ -526,11 +517,8 @@ def demo(
         return
     print(f"Ready: {shown.address}")
     print(f"Notes for the speaker: {shown.notes}", flush=True)
-    if browser and has_display():
-        open_browser(shown.address)
-    if shown.jupyterlab.process:
-        print(ENDING, flush=True)
-        raise typer.Exit(shown.jupyterlab.wait())
+    _open_page(shown.address, browser)
+    _wait_for(shown.jupyterlab)
 
 
 @app.command(epilog="Example: lab goto 06.2")
@@ -539,7 +527,7 @@ def goto(
         str, typer.Argument(help="exercise (06.2) or section (06b); 06 alone lists both")
     ],
     yes: Annotated[bool, typer.Option("--yes", help="restart a kernel without asking")] = False,
-    browser: Annotated[bool, typer.Option(help="open a browser where there is a display")] = True,
+    browser: Browser = True,
 ) -> None:
     """Open an exercise or a section, with everything above ready.
 
@@ -558,12 +546,8 @@ def goto(
 
 
 def _section_table(found: list, recorded: dict[str, float]):
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False, header_style="bold")
     measured = any(section.name in recorded for section in found)
-    for title in ("section", "", "exercises", *["ready after"] * measured):
-        table.add_column(title)
+    table = _table("section", "", "exercises", *["ready after"] * measured)
     for section in found:
         seconds = recorded.get(section.name)
         ready = [f"about {seconds:.0f} s"] if seconds else []
@@ -575,9 +559,7 @@ def _enter(section, yes: bool, browser: bool) -> None:
     from lab_env.course import copies
     from lab_env.course.jupyterlab import goto as entry
     from lab_env.course.jupyterlab.running import running_jupyterlab, started_jupyterlab
-    from lab_env.course.jupyterlab.server import ENDING
     from lab_env.platform import services
-    from lab_env.platform.processes.system import has_display, open_browser
 
     server = running_jupyterlab()
     if not yes and (lost := entry.at_stake(section, server)):
@@ -597,11 +579,8 @@ def _enter(section, yes: bool, browser: bool) -> None:
     if not entered.outputs_shown:
         out.print("Your copy is as it was; the exercises above took their reference answers.")
     print(f"Ready: {entered.address}", flush=True)
-    if browser and has_display():
-        open_browser(entered.address)
-    if server.process:
-        print(ENDING, flush=True)
-        raise typer.Exit(server.wait())
+    _open_page(entered.address, browser)
+    _wait_for(server)
 
 
 @app.command(epilog="Example: lab bundle course.tar")
@@ -818,13 +797,11 @@ def author_enter(
     from lab_env.course.authoring.entry import enter_all, record
     from lab_env.course.copies import known_lessons
     from lab_env.course.sections import ENTRY_LIMIT_S
-    from lab_env.platform import services
 
     chosen = known_lessons() if every else numbers or []
     if not chosen:
         raise LabError("Which lessons?", "name some, or run: lab author enter --all")
-    with _progress() as say:
-        services.up(progress=say)
+    _start_services()
     failed = []
     for lesson in chosen:
         try:
@@ -868,13 +845,12 @@ def author_stats() -> None:
 
     It counts the uses of Spark, Hudi, Kafka and SQL.
     """
-    from rich.table import Table
-
     from lab_env.course.authoring.stats import course_stats
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("lesson", "lines", "uses", "learner", "share", "longest", "asserts", "seconds"):
-        table.add_column(title, justify="right")
+    table = _table(
+        *("lesson", "lines", "uses", "learner", "share", "longest", "asserts", "seconds"),
+        justify="right",
+    )
     rows = course_stats()
     for row in rows:
         seconds = "-" if row.seconds is None else f"{row.seconds:.0f}"
@@ -939,8 +915,6 @@ def cloud_cost(
     ] = False,
 ) -> None:
     """Show what a stack costs for an afternoon and for a month."""
-    from rich.table import Table
-
     from lab_env.workbench.cloud import cost
 
     if stream not in cost.STREAMS:
@@ -948,8 +922,7 @@ def cloud_cost(
     if as_markdown:
         print(cost.markdown(stream, host))
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("US dollars")
+    table = _table("US dollars")
     table.add_column(f"afternoon, {cost.AFTERNOON:.0f} h", justify="right")
     table.add_column(f"forgotten month, {cost.MONTH:.0f} h", justify="right")
     for row in cost.table(stream, host):
@@ -1016,7 +989,11 @@ def cloud_down(
             out.print(escape(f"There is no stack {name} in {account.region}."))
         else:
             if not yes:
-                _ask_to_take_apart(name, account.region)
+                _ask(
+                    f"Take apart {name} in {account.region}? What is on its notebook host and "
+                    "messages that no table holds yet are lost.",
+                    f"to do it: lab cloud down {name} --region {account.region} --yes",
+                )
             with _progress() as say:
                 teardown.take_apart(account, stack, say)
             out.print(escape(f"The stack {name} is deleted."))
@@ -1030,14 +1007,6 @@ def cloud_down(
         with _progress() as say:
             deleted = teardown.delete_bucket(account, bucket, say)
         out.print(escape(f"Deleted: s3://{bucket} with {deleted:,} objects."))
-
-
-def _ask_to_take_apart(name: str, region: str) -> None:
-    question = (
-        f"Take apart {name} in {region}? What is on its notebook host and messages that no table"
-        " holds yet are lost."
-    )
-    _ask(question, f"to do it: lab cloud down {name} --region {region} --yes")
 
 
 def _ask_for_bucket(kept, name: str, region: str) -> str:
@@ -1083,6 +1052,29 @@ class _progress:
         return text.split(":")[0] + (seconds[:-1] if seconds.isdigit() else text)
 
 
+def _start_services(names: list[str] | None = None) -> None:
+    from lab_env.platform import services
+
+    with _progress() as say:
+        services.up(names, say)
+
+
+def _open_page(address: str, browser: bool) -> None:
+    from lab_env.platform.processes.system import has_display, open_browser
+
+    if browser and has_display():
+        open_browser(address)
+
+
+def _wait_for(jupyterlab) -> None:
+    """Keep running until JupyterLab ends, if this command has started it."""
+    from lab_env.course.jupyterlab.server import ENDING
+
+    if jupyterlab.process:
+        print(ENDING, flush=True)
+        raise typer.Exit(jupyterlab.wait())
+
+
 def _print_status(rows) -> None:
     out.print(_status_table(rows))
     for row in rows:
@@ -1090,16 +1082,20 @@ def _print_status(rows) -> None:
             out.print(f"{name}: {url}")
 
 
-def _status_table(rows):
+def _table(*titles: str, **column):
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("service", "state", "address", "pid", "up", "memory"):
-        table.add_column(title, no_wrap=title != "state")
+    for title in titles:
+        table.add_column(title, **column)
+    return table
+
+
+def _status_table(rows):
+    table = _table("service", "state", "address", "pid", "up", "memory", no_wrap=True)
+    table.columns[1].no_wrap = False  # a state may be a sentence
     for row in rows:
-        colour = {"ready": "green", "external": "green", "running": "green"}.get(
-            row.state, "yellow"
-        )
+        colour = "green" if row.state in ("ready", "external", "running") else "yellow"
         again = f", {row.restarts} restarts" if row.pid and row.restarts else ""
         table.add_row(
             row.name,
@@ -1117,11 +1113,6 @@ def _warn() -> None:
 
     for warning in services.warnings():
         err.print(f"[yellow]{escape(warning)}[/]")
-
-
-def _fail(error: LabError) -> None:
-    _show(error)
-    sys.exit(1)
 
 
 def _show(error: LabError) -> None:

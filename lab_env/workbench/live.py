@@ -60,11 +60,7 @@ def pipeline_rows(samples: Iterable[Sample]) -> dict[tuple[str, str], PipelineRo
 
 
 def watch(console: Console, seconds: float, status_table: StatusTable) -> None:
-    """Show services and pipelines until Ctrl-C, then return.
-
-    Args:
-        console: where to show them; plain lines are printed if it is not a terminal.
-    """
+    """Show services and pipelines until Ctrl-C; print plain lines if there is no terminal."""
     look = Look()
     try:
         if console.is_terminal:
@@ -135,11 +131,7 @@ def _pipelines(samples: list[Sample] | None) -> RenderableType:
 
 
 def plain_lines(rows: list[ServiceStatus], samples: list[Sample] | None) -> list[str]:
-    """Return one line per service and per pipeline, each with the time.
-
-    Args:
-        samples: samples of the pipelines; None if they cannot be measured.
-    """
+    """Return one line per service and per pipeline, each with the time."""
     at = f"{datetime.now():%H:%M:%S}"
     lines = [f"{at} service {row.name}: {row.state}" for row in rows]
     if samples is None:

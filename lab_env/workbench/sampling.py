@@ -17,10 +17,7 @@ from lab_env.tables.hudi.timeline import parse_timeline_key, to_seconds
 class Sampler:
     """A context manager that calls a function at a fixed interval in its own thread.
 
-    Args:
-        seconds: interval between two calls.
-        sample: function to call; if it raises, the exception is stored in `error` and sampling
-            ends.
+    If the function raises, the exception is stored in `error` and sampling ends.
     """
 
     def __init__(self, seconds: float, sample: Callable[[], None]):
@@ -51,11 +48,7 @@ class Sampler:
 
 @dataclass
 class MemorySamples:
-    """Memory of groups of processes over time: PSS on Linux (see `memory_of`).
-
-    Args:
-        groups: functions that list a group's current processes, by the group's name.
-    """
+    """Memory of groups of processes over time: PSS on Linux (see `memory_of`)."""
 
     groups: dict[str, Callable[[], Iterable[psutil.Process]]]
     rows: list[dict] = field(default_factory=list)
@@ -83,14 +76,10 @@ class MemorySamples:
 
 @dataclass
 class StoreSamples:
-    """Files, bytes and completed commits of each sink over time, listed from the store.
-
-    Args:
-        prefix: folder of the pipeline's tables, for example `tour`.
-    """
+    """Files, bytes and completed commits of each sink over time, listed from the store."""
 
     endpoints: Endpoints
-    prefix: str
+    prefix: str  # folder of the pipeline's tables, for example `tour`
     rows: list[dict] = field(default_factory=list)
     completions: dict[str, dict[str, float]] = field(default_factory=dict)
 

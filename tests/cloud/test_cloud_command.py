@@ -15,7 +15,6 @@ import botocore.session
 import pytest
 from botocore.validate import ParamValidator
 from cloud_template import ACCOUNT, REGION, STACK, of_type, resolved, template
-from moto import mock_aws
 from moto.emrserverless.models import emrserverless_backends
 from typer.testing import CliRunner
 
@@ -32,25 +31,6 @@ from lab_env.platform.settings import settings
 found = settings()
 print(found.s3_endpoint, found.s3_region, found.s3_bucket, bool(found.s3_access_key))
 """
-
-
-@pytest.fixture
-def credentials(monkeypatch):
-    """Fake AWS credentials, instead of any that this machine has."""
-    for name in [name for name in os.environ if name.startswith("AWS_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
-    monkeypatch.setenv("AWS_CONFIG_FILE", os.devnull)
-    monkeypatch.setattr(boto3, "DEFAULT_SESSION", None)  # it keeps the credentials it has found
-    monkeypatch.setattr(teardown, "POLL_SECONDS", 0.01)
-
-
-@pytest.fixture
-def emulator(credentials):
-    """An empty, emulated AWS in this process."""
-    with mock_aws():
-        yield
 
 
 def client(service: str):
@@ -305,21 +285,13 @@ def test_a_resource_that_cannot_be_deleted_is_named(emulator, monkeypatch):
     deploy()
     account = stack.Account(REGION)
 
-    class Stuck:
-        """CloudFormation that cannot delete a subnet, because it is still in use."""
-
-        def describe_stacks(self, **_):
-            return {"Stacks": [{"StackStatus": "DELETE_FAILED"}]}
-
-        def describe_stack_resources(self, **_):
-            one = {"LogicalResourceId": "PrivateA", "ResourceStatus": "DELETE_FAILED"}
-            return {"StackResources": [one | {"ResourceStatusReason": "has dependencies"}]}
-
-        def delete_stack(self, **_):
-            pass
-
-    ask = account.client
-    account.client = lambda service: Stuck() if service == "cloudformation" else ask(service)
+    stuck, ask = MagicMock(), account.client  # CloudFormation cannot delete a subnet in use
+    stuck.describe_stacks.return_value = {"Stacks": [{"StackStatus": "DELETE_FAILED"}]}
+    one = {"LogicalResourceId": "PrivateA", "ResourceStatus": "DELETE_FAILED"}
+    stuck.describe_stack_resources.return_value = {
+        "StackResources": [one | {"ResourceStatusReason": "has dependencies"}]
+    }
+    account.client = lambda service: stuck if service == "cloudformation" else ask(service)
     with pytest.raises(LabError, match="PrivateA: has dependencies") as error:
         teardown.take_apart(account, stack.Account(REGION).stack(STACK), lambda _: None)
     assert f"lab cloud down {STACK}" in error.value.next_step
@@ -375,16 +347,14 @@ def test_the_brokers_are_those_for_iam(emulator, monkeypatch):
     deploy("msk")
     found = stack.Account(REGION).stack(STACK)
 
-    class Kafka:
-        """MSK, which returns a broker address for each way to log in."""
-
-        def get_bootstrap_brokers(self, ClusterArn):
-            assert ClusterArn == found.outputs["Kafka"]
-            return {"BootstrapBrokerStringSaslIam": BROKERS, "BootstrapBrokerStringTls": "x:9094"}
-
+    kafka = MagicMock()  # MSK, which returns a broker address for each way to log in
+    kafka.get_bootstrap_brokers.return_value = {
+        "BootstrapBrokerStringSaslIam": BROKERS, "BootstrapBrokerStringTls": "x:9094",
+    }  # fmt: skip
     account = stack.Account(REGION)
-    monkeypatch.setattr(account, "client", lambda service: {"kafka": Kafka()}[service])
+    monkeypatch.setattr(account, "client", lambda service: {"kafka": kafka}[service])
     assert job.brokers_of(account, found) == BROKERS
+    kafka.get_bootstrap_brokers.assert_called_once_with(ClusterArn=found.outputs["Kafka"])
 
 
 def test_a_stack_with_kinesis_gives_the_writer_its_stream(emulator):

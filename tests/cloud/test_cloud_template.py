@@ -5,7 +5,6 @@ not know and skips. So a test lists exactly the resources that it creates and th
 """
 
 import re
-import warnings
 from collections.abc import Callable
 
 import boto3
@@ -23,10 +22,7 @@ from cloud_template import (
     statements,
     template,
 )
-from moto import mock_aws
 
-from lab_env.course.copies import known_demos, known_lessons
-from lab_env.lab.handle import OTHER_NAMESPACES, namespace_of
 from lab_env.platform.settings import Settings
 from lab_env.workbench.cloud import TEMPLATE, cost, environment
 
@@ -259,15 +255,6 @@ def test_the_template_keeps_the_rule_whatever_is_chosen_and_a_twin_breaks_it_alo
         assert [one for one in TWINS if any(map(one, stacks))] == [rule], path
 
 
-def test_no_expiring_prefix_is_a_folder_of_tables():
-    spaces = [*known_lessons(), *OTHER_NAMESPACES, *known_demos()]
-    folders = {f"{namespace_of(one)}/" for one in spaces} | {"warehouse/"}
-    rules = of_type(resolved(template()), "S3::Bucket")["Bucket"]["LifecycleConfiguration"]["Rules"]
-    expiring = [one["Prefix"] for one in rules if "ExpirationInDays" in one]
-    assert expiring == ["logs/"]
-    assert not [f for f in folders for prefix in expiring if f.startswith(prefix)]
-
-
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda one: "-".join(one.values()))
 def test_the_outputs_are_settings_that_the_code_reads_and_names_that_it_needs(choice):
     outputs = resolved(template(), **choice)["Outputs"]
@@ -324,17 +311,6 @@ SKIPPED_TOO = {
     "msk": {"HostIdle", "Kafka", "WriterBehind"},
     "kinesis": {"HostIdle", "IteratorAge"},
 }
-
-
-@pytest.fixture
-def emulator(monkeypatch):
-    """An empty, emulated AWS in this process."""
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    monkeypatch.delenv("AWS_PROFILE", raising=False)
-    with mock_aws(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 @pytest.mark.parametrize("stream", ["none", "msk", "kinesis"])

@@ -1,5 +1,7 @@
 """The judge reports every kind of loss, and expects only messages up to the newest batch."""
 
+from types import SimpleNamespace
+
 import pandas as pd
 import pytest
 
@@ -8,6 +10,7 @@ from lab_env.pipeline.guard import Checkpoint, Receipt
 from lab_env.platform.settings import Endpoints
 from lab_env.workbench.campaign import judge
 from lab_env.workbench.campaign.clones import why
+from lab_env.workbench.campaign.faults import FAULTS, outcome_of
 from lab_env.workbench.campaign.group import state_in_words
 from lab_env.workbench.campaign.judge import (
     biography,
@@ -18,7 +21,6 @@ from lab_env.workbench.campaign.judge import (
 )
 from lab_env.workbench.campaign.rival import Attempt
 from lab_env.workbench.campaign.rivals import differences
-from lab_env.workbench.campaign.victims import FAULTS, outcome_of
 
 HERE = Endpoints("http://127.0.0.1:1", "key", "secret", "us-east-1", "lakehouse", "127.0.0.1:1")
 COLUMNS = ["send_id", "event_id", "order_id", "op", "order_ts", "kind", "state"]
@@ -107,9 +109,7 @@ def test_the_judge_reports_losses_that_are_planted_in_true_rows():
     )
 
 
-class OneLedger:
-    def frame(self):
-        return SENDS
+LEDGER = SimpleNamespace(frame=lambda: SENDS)
 
 
 def test_a_table_is_held_against_the_offsets_of_its_newest_batch(monkeypatch):
@@ -119,9 +119,9 @@ def test_a_table_is_held_against_the_offsets_of_its_newest_batch(monkeypatch):
     monkeypatch.setattr(judge.store, "read", lambda _, key: seen.append(key) or offsets)
     at_7 = rows(("O-1", "e2", 20), ("O-2", "e1", 11))
     monkeypatch.setattr(judge, "read_rows", lambda *_: at_7)
-    judged = judge_table(HERE, "s3a://lakehouse/x", "cow", OneLedger())
+    judged = judge_table(HERE, "s3a://lakehouse/x", "cow", LEDGER)
     assert judged.ok and judged.batch == 7 and seen == ["x/_checkpoints/cow/offsets/7"]
-    assert judge_table(HERE, "s3a://lakehouse/x", "cow", OneLedger(), whole=True).wrong == {
+    assert judge_table(HERE, "s3a://lakehouse/x", "cow", LEDGER, whole=True).wrong == {
         "missing": 2,
         "ghost": 1,
     }
@@ -129,7 +129,7 @@ def test_a_table_is_held_against_the_offsets_of_its_newest_batch(monkeypatch):
 
 def test_a_table_without_a_commit_must_show_nothing(monkeypatch):
     monkeypatch.setattr(judge, "table_receipt", lambda *_: None)
-    judged = judge_table(HERE, "s3a://lakehouse/x", "cow", OneLedger())
+    judged = judge_table(HERE, "s3a://lakehouse/x", "cow", LEDGER)
     assert judged.ok and (judged.batch, judged.rows, judged.expected) == (-1, 0, 0)
 
 
@@ -140,7 +140,7 @@ def test_a_table_that_changes_while_it_is_read_is_read_again(monkeypatch):
     monkeypatch.setattr(judge, "read_rows", lambda *_: ALL)
     monkeypatch.setattr(judge.time, "sleep", lambda _: None)
     with pytest.raises(TimeoutError, match="changed during each"):
-        judge_table(HERE, "s3a://lakehouse/x", "cow", OneLedger())
+        judge_table(HERE, "s3a://lakehouse/x", "cow", LEDGER)
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from lab_env.platform.errors import LabError
 from lab_env.shop.ledger.book import ledger_directory
 from lab_env.workbench.campaign import campaign as module
 from lab_env.workbench.campaign.campaign import Campaign
+from lab_env.workbench.campaign.faults import run_case
 from lab_env.workbench.campaign.group import Stuck
 from lab_env.workbench.campaign.records import Records
-from lab_env.workbench.campaign.victims import FAULTS, run_case
 
 
 class FakeGroup:
@@ -20,7 +20,7 @@ class FakeGroup:
 
     labels: list[str]
 
-    def __init__(self, endpoints, label, seed, say):
+    def __init__(self, endpoints, label, seed):
         type(self).labels.append(label)
         self.processor_seconds = 1.0
 
@@ -134,14 +134,8 @@ class TroubledGroup(FakeGroup):
 def test_what_goes_wrong_in_a_case_is_its_outcome_and_never_a_pass(trouble, outcome):
     case = make_plan(17, "small")[0]
     result = Result(case.id, case.fault, 1, 1, case.where)
-    group = TroubledGroup(None, "x", 1, print)
+    group = TroubledGroup(None, "x", 1)
     group.trouble = trouble
     run_case(group, case, result)
     assert result.outcome == outcome and not result.ok
     assert str(trouble) in result.evidence["error"] and result.evidence["receipts"]
-
-
-def test_every_case_of_the_plans_has_a_function_for_its_fault():
-    for size in ("small", "full"):
-        missing = {case.fault for case in make_plan(17, size)} - set(FAULTS)
-        assert missing <= {"writers_20"}

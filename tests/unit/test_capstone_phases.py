@@ -64,10 +64,9 @@ class PlayedJob:
         known = course.known()
         frames = variant.oracle(course.story.events(self.stage.written))
         places = [
-            place
+            known.places[sent.send.send_id]
             for sent in course.story.messages(self.stage.written)
             if sent.event is None
-            for place in [known.places[sent.send.send_id]]
         ]
         frames["dead_letters"] = pd.DataFrame(places, columns=["partition", "offset"])
         frames = self.stage.edit(frames)
@@ -99,25 +98,16 @@ def stage(monkeypatch):
     )  # fmt: skip
     played.course = lambda: played.taken.course
 
-    class PlayedLedger:
-        def __init__(self, folder):
-            pass
-
-        def frame(self):
-            rows = [
-                {"send_id": send.send_id, "state": "acked", "partition": n % 3, "offset": n // 3}
-                for n, send in enumerate(played.sent)
-            ]
-            return pd.DataFrame(rows)
+    def sent_so_far():
+        rows = [(send.send_id, "acked", n % 3, n // 3) for n, send in enumerate(played.sent)]
+        return pd.DataFrame(rows, columns=["send_id", "state", "partition", "offset"])
 
     def table(files):
         parts = [SimpleNamespace(files=[SimpleNamespace(kind="base")]) for _ in range(played.files)]
-        return SimpleNamespace(
-            current=parts, completed_writes=dict.fromkeys(["1", "2", "3", "4", "5"])
-        )
+        return SimpleNamespace(current=parts, completed_writes=dict.fromkeys("12345"))
 
     monkeypatch.setattr(exam, "JobProcess", lambda endpoints, namespace: PlayedJob(played))
-    monkeypatch.setattr(exam, "Ledger", PlayedLedger)
+    monkeypatch.setattr(exam, "Ledger", lambda folder: SimpleNamespace(frame=sent_so_far))
     monkeypatch.setattr(exam, "ledger_directory", lambda topic: Path(topic))
     monkeypatch.setattr(exam, "check_services", lambda endpoints: None)
     monkeypatch.setattr(exam, "largest_table", lambda endpoints, base: f"{base}/rows")

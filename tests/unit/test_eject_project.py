@@ -103,11 +103,6 @@ def test_the_job_names_a_server_that_does_not_answer_before_spark_starts(
             job.check_servers(job.Settings.of_environment())
 
 
-def test_its_readme_names_what_runs_it_on_the_lab(project):
-    readme = (project / "README.md").read_text()
-    assert 'eval "$(.venv/bin/lab eject --env)"' in readme and ".venv/bin/lab replay" in readme
-
-
 def test_the_heap_that_the_lab_is_set_to_goes_along(home, monkeypatch):
     monkeypatch.setenv("LAB_SPARK_MEMORY", "700m")
     here = Endpoints("http://127.0.0.1:1", "key", "secret", "us-east-1", "lakehouse", "127.0.0.1:1")

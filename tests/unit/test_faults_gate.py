@@ -14,7 +14,7 @@ import pytest
 
 from lab_env.lab.faults.gate import CLASSES, Gate, classify
 from lab_env.lessons.recorded.campaign import Result
-from lab_env.workbench.campaign import victims
+from lab_env.workbench.campaign import faults
 
 BASE = "campaign/g01"
 TIMELINE = f"{BASE}/orders_cow/.hoodie/timeline"
@@ -240,17 +240,17 @@ def test_where_no_disk_can_be_made_small_a_campaign_has_the_gate_refuse_writes_f
     gate, monkeypatch
 ):
     monkeypatch.setenv("PATH", "")  # no unshare, as on macOS
-    monkeypatch.setattr(victims, "FULL_SECONDS", 0)
+    monkeypatch.setattr(faults, "FULL_SECONDS", 0)
     answers = []
     group = SimpleNamespace(
         endpoints=None,
         gate=gate,
         feeder=SimpleNamespace(resume=lambda: answers.append(call(gate, "PUT", DATA, b"rows")[0])),
-        recover=lambda: SimpleNamespace(seconds=0, restarts=0),
+        recover=lambda: (0, 0),
         rest=lambda: answers.append(call(gate, "PUT", DATA, b"rows")[0]),
         judge=lambda whole: [],
     )
     result = Result("005", "disk_full", 1, 1, "")
-    victims.disk_full(group, None, result)
+    faults.disk_full(group, None, result)
     assert answers == [507, 200]
     assert (result.outcome, result.landed) == ("survived", "507 by the gate: no tmpfs here")

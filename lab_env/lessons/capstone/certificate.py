@@ -33,14 +33,7 @@ def records() -> list[Record]:
 
 
 def newest_passed(variant: str = "") -> Record:
-    """Find the newest passed exam.
-
-    Args:
-        variant: its name; by default any.
-
-    Raises:
-        LabError: there is none.
-    """
+    """Find the newest passed exam, of one variant or of any."""
     found = [record for record in records() if variant in ("", record.variant)]
     if passed := [record for record in found if record.passed]:
         return passed[-1]
@@ -63,11 +56,7 @@ def write_certificate(record: Record) -> Path:
 
 
 def certificate_html(record: Record, predictions: dict[str, dict]) -> str:
-    """Render the certificate.
-
-    Args:
-        predictions: of the learner, with the measured values, by id.
-    """
+    """Render the certificate, with the learner's predictions by id."""
     judged = {name: p for name, p in predictions.items() if {"expected", "actual"} <= set(p)}
     rows = [
         (meaning, judged[name]["expected"], judged[name]["actual"])
@@ -86,7 +75,9 @@ def certificate_html(record: Record, predictions: dict[str, dict]) -> str:
         phases=phases_html(record),
         biography=table(heads, life, align="left"),
         predictions=rows and table(("prediction", "expected", "measured"), rows, align="left"),
-        right=sum(_right(p) for p in judged.values()),
+        right=sum(
+            agree(p["expected"], p["actual"], float(p.get("tolerance", 0))) for p in judged.values()
+        ),
         made=len(judged),
         note=[part for part in record.note.split("\n\n") if part.strip()],
     )
@@ -106,8 +97,3 @@ def phases_text(record: Record) -> str:
             lines.append("  " + " · ".join(f"{v} {name}" for name, v in phase.figures.items()))
         lines += [f"  {text}" for text in (phase.example, phase.message) if text]
     return "\n".join(lines)
-
-
-def _right(prediction: dict) -> bool:
-    tolerance = float(prediction.get("tolerance", 0))
-    return agree(prediction["expected"], prediction["actual"], tolerance)

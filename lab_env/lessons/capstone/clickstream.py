@@ -1,28 +1,23 @@
 """Clicks: sessions with a gap of half an hour, a robot, and visitors who withdraw consent."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
 import pandas as pd
 
 from lab_env.lessons.capstone.story import (
     FIRST,
-    LATE,
     VERSION_2,
     Answer,
     Event,
-    Plot,
-    Story,
+    StoryGenerator,
     Variant,
     at,
     between,
-    delivery_of,
-    departures,
-    edited,
-    late_arrival,
+    clock_ahead,
+    one_of,
     parse,
     schedule,
     text,
@@ -30,11 +25,8 @@ from lab_env.lessons.capstone.story import (
 
 VISITORS, VISITS = 90, 260
 BEGIN, END = at(16, 18), at(17, 14)
-UNTIL = schedule(at(17, 7), at(17, 8, 30), at(17, 10), at(17, 11, 30), at(17, 12, 30))
 GAP = timedelta(minutes=30)
-HELD_BACK = 0.06
 ROBOT = "V-001"  # a fifth of all views
-FORGOTTEN_EARLY, FORGOTTEN_LATE = "V-013", "V-042"
 PAGES = ("/", "/search", "/product/17", "/product/4", "/basket", "/checkout", "/help")
 
 
@@ -45,6 +37,14 @@ class Clickstream(Variant):
     title = "Clicks: sessions, and visitors who withdraw consent"
     entity = "visitor_id"
     forget_op = "withdraw"
+    leaving = ("V-013", "V-042")
+    until = schedule(at(17, 7), at(17, 8, 30), at(17, 10), at(17, 11, 30), at(17, 12, 30))
+    late_span = timedelta(hours=1)
+    mistakes: ClassVar = {
+        "no_page": one_of("page", None, ""),
+        "no_visitor": one_of("visitor_id", None, ""),
+        "clock": clock_ahead,
+    }
     rows = Answer(
         "views",
         "Which pages were viewed? Each view once.",
@@ -59,7 +59,6 @@ class Clickstream(Variant):
             ("ended", "views", "entry_page"),
         ),
     )
-    most_files = 40
     wish = (
         "Marketing wants to know how people use the shop: their sessions, and the page on which "
         "each began. A session ends when its visitor does nothing for more than half an hour. "
@@ -86,56 +85,51 @@ class Clickstream(Variant):
         '`"view": {"path": "/help", "title": "Shop /help"}`.'
     )
 
-    def story(self, seed: int) -> Story:
-        """Messages of a seed."""
-        plot = Plot(self, seed, _encode, lambda event: event["visitor_id"], SPOIL)
-        chance = plot.chance
-        gone = departures(UNTIL, FORGOTTEN_EARLY, FORGOTTEN_LATE)
+    def generate(self, generator: StoryGenerator) -> None:
+        """Let people and the robot visit the shop."""
+        chance = generator.chance
         people = [f"V-{number:03d}" for number in range(2, VISITORS + 1)]
-        taken: dict[str, set] = defaultdict(set)
+        # Two views of one visitor in the same second would leave the entry page undefined.
+        taken: dict[str, set[datetime]] = defaultdict(set)
         for number in range(VISITS):
             visitor = ROBOT if number % 8 == 0 else chance.choice(people)
             time = between(chance, BEGIN, END)
             for _ in range(chance.randrange(1, 16 if visitor == ROBOT else 9)):
-                # Two views of one visitor in the same second would leave the entry page undefined.
                 while time in taken[visitor]:
                     time += timedelta(seconds=1)
-                if time >= gone.get(visitor, END):
+                if time >= generator.gone.get(visitor, END):
                     break
                 taken[visitor].add(time)
-                self._arrive(plot, visitor, time)
+                self._view(generator, visitor, time)
                 time += timedelta(seconds=chance.randrange(5, 900))
-        for visitor, delivery in ((FORGOTTEN_EARLY, FIRST), (FORGOTTEN_LATE, LATE)):
+        for visitor in self.leaving:
             for _ in range(4):  # so that there is something to delete
-                self._arrive(plot, visitor, self._free(plot, taken[visitor]))
-            time = gone[visitor]
-            withdraw = {"event_id": plot.event_id(), "op": "withdraw", "visitor_id": visitor}
-            plot.add(delivery, withdraw | {"ts": text(time), "received_at": text(time)})
-        return plot.story()
+                while (time := between(chance, BEGIN, self.until[FIRST])) in taken[visitor]:
+                    pass
+                taken[visitor].add(time)
+                self._view(generator, visitor, time)
+            generator.leave(visitor)
 
-    def _free(self, plot: Plot, taken: set):
-        """A time in the first delivery when this visitor views nothing else."""
-        while (time := between(plot.chance, BEGIN, UNTIL[FIRST])) in taken:
-            pass
-        taken.add(time)
-        return time
-
-    def _arrive(self, plot: Plot, visitor: str, time) -> None:
-        chance = plot.chance
-        arrival = time + timedelta(seconds=chance.randrange(1, 9))
-        delivery = delivery_of(arrival, UNTIL)
-        if delivery != VERSION_2 and chance.random() < HELD_BACK:
-            delivery = LATE
-            arrival = late_arrival(chance, UNTIL, timedelta(hours=1))
+    def _view(self, generator: StoryGenerator, visitor: str, time: datetime) -> None:
+        chance = generator.chance
+        delivery, arrival = generator.arrival(time + timedelta(seconds=chance.randrange(1, 9)))
         event = {
-            "event_id": plot.event_id(),
+            "event_id": generator.event_id(),
             "op": "view",
             "visitor_id": visitor,
             "page": chance.choice(PAGES),
             "ts": text(time),
             "received_at": text(arrival),
         }
-        plot.add(delivery, event)
+        generator.add(delivery, event)
+
+    def as_sent(self, event: Event, delivery: str) -> Event:
+        """Version 2 puts the page in an object, with its title."""
+        if delivery != VERSION_2 or "page" not in event:
+            return event
+        fields = dict(event)
+        path = fields.pop("page")
+        return fields | {"view": {"path": path, "title": f"Shop {path}"}}
 
     def winners(self, events: Iterable[Event]) -> dict[tuple, Event]:
         """Each view once."""
@@ -160,20 +154,5 @@ class Clickstream(Variant):
                 found.append([visitor, time, time, 1, page])
         return pd.DataFrame(found, columns=list(question.columns))
 
-
-def _encode(event: Event, delivery: str) -> bytes:
-    """Encode a view; version 2 puts the page in an object, with its title."""
-    if delivery != VERSION_2 or "page" not in event:
-        return json.dumps(event).encode()
-    fields = dict(event)
-    path = fields.pop("page")
-    return json.dumps(fields | {"view": {"path": path, "title": f"Shop {path}"}}).encode()
-
-
-SPOIL = {
-    "no_page": edited(lambda event, chance: {"page": chance.choice([None, ""])}),
-    "no_visitor": edited(lambda event, chance: {"visitor_id": chance.choice([None, ""])}),
-    "clock": edited(lambda event, chance: {"ts": "2031" + event["ts"][4:]}),
-}
 
 CLICKSTREAM = Clickstream()

@@ -9,7 +9,7 @@ import json
 import secrets
 import time
 from base64 import b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -31,6 +31,7 @@ from lab_env.lessons.capstone.process import (
     PendingWrite,
     check_services,
     largest_table,
+    objects_below,
     tables_below,
 )
 from lab_env.lessons.capstone.story import (
@@ -50,7 +51,6 @@ from lab_env.platform.store import StoredTable
 from lab_env.shop.ledger.book import Ledger, ledger_directory
 from lab_env.shop.replay import replay
 from lab_env.tables.hudi.reader import read_table
-from lab_env.tables.hudi.table import Snapshot
 
 PRACTICE_SEED = 22
 PHASES = ("deliver", "kill", "late", "version 2", "questions", "footprint")
@@ -64,56 +64,33 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Phase:
-    """One phase of an exam.
+    """One phase of an exam."""
 
-    Args:
-        name: one of `PHASES`.
-        verdict: `passed`, `refused` or `not run`.
-        figures: counts by name.
-        example: one key, and its final state.
-        message: why it failed; empty if it passed.
-        seconds: duration.
-    """
-
-    name: str
-    verdict: str
+    name: str  # one of `PHASES`
+    verdict: str  # `passed`, `refused` or `not run`
     figures: dict[str, int | str] = field(default_factory=dict)
-    example: str = ""
-    message: str = ""
+    example: str = ""  # one key, and its final state
+    message: str = ""  # why it failed
     seconds: float = 0.0
 
 
 @dataclass(frozen=True)
 class Record:
-    """Record of an exam, shown on the certificate.
-
-    Args:
-        variant: its name.
-        title: its subject.
-        seed: of its events.
-        taken: UTC time.
-        phases: in their order.
-        biography: one key: delivery, place, event and the state of the tables after that phase.
-        key: that key.
-        killed_rows: rows that the killed delivery changes.
-        visible_after_kill: number of them in a query before the restart; None if it failed.
-        files: data files that a snapshot query opens at the end.
-        cpu_seconds: processor seconds of the job's processes.
-        note: the learner's decision note.
-    """
+    """Record of an exam, shown on the certificate."""
 
     variant: str
     title: str
     seed: int
-    taken: str
+    taken: str  # UTC
     phases: tuple[Phase, ...]
+    # The messages of one key, each with the state of the tables after its phase.
     biography: tuple[dict[str, str], ...] = ()
     key: str = ""
-    killed_rows: int = 0
-    visible_after_kill: int | None = None
-    files: int | None = None
+    killed_rows: int = 0  # rows that the killed delivery changes
+    visible_after_kill: int | None = None  # in a query before the restart; None if it failed
+    files: int | None = None  # data files that a snapshot query opens at the end
     cpu_seconds: float = 0.0
-    note: str = ""
+    note: str = ""  # the learner's decision note
 
     @property
     def passed(self) -> bool:
@@ -130,16 +107,12 @@ class Record:
         return "some"
 
     def phase(self, name: str) -> Phase:
-        """Find a phase by name.
-
-        Raises:
-            KeyError: it is not part of this exam.
-        """
+        """Find a phase by name."""
         return {phase.name: phase for phase in self.phases}[name]
 
     @property
     def refusal(self) -> str:
-        """Message of the first phase that is not passed; empty if all are."""
+        """Message of the refused phase; empty if there is none."""
         return next((phase.message for phase in self.phases if phase.verdict == "refused"), "")
 
     def to_json(self) -> str:
@@ -171,13 +144,8 @@ def fresh_seed() -> int:
     return secrets.randbelow(1_000_000)
 
 
-class Course:
-    """Sends one story's deliveries to its own topic.
-
-    Args:
-        lab: the lesson's handle: its endpoints, and names for topics.
-        story: the messages.
-    """
+class DeliverySchedule:
+    """Sends one story's deliveries to its own topic."""
 
     def __init__(self, lab: Any, story: Story):
         self._endpoints = lab.endpoints
@@ -203,13 +171,8 @@ class Course:
     def known(self) -> Delivered:
         """Messages delivered so far, the basis of the right answers."""
         frame = Ledger(ledger_directory(self.topic)).frame()
-        acked = frame[frame["state"] == "acked"]
-        places = {
-            send_id: (int(partition), int(offset))
-            for send_id, partition, offset in zip(
-                acked["send_id"], acked["partition"], acked["offset"], strict=True
-            )
-        }
+        acked = frame.loc[frame["state"] == "acked", ["send_id", "partition", "offset"]]
+        places = {send: (int(p), int(o)) for send, p, o in acked.itertuples(index=False)}
         variant = VARIANTS[self.story.variant]
         return Delivered(variant, self.story, self.delivered, places)
 
@@ -218,9 +181,7 @@ class Exam:
     """One exam.
 
     Args:
-        lab: the lesson's handle.
         job: the pickled functions `build` and `answers`, see `job.pack`.
-        seed: of the events.
         progress: called after each phase.
         process: a process to start with; by default a new one.
     """
@@ -236,15 +197,13 @@ class Exam:
     ):
         self.lab, self.variant, self.seed = lab, variant, seed
         self.base = lab.scratch(f"{variant.name}-{seed}")
-        self.course = Course(lab, variant.story(seed))
+        self.course = DeliverySchedule(lab, variant.story(seed))
         self.process = process
         self.killed_rows = 0
         self.visible: int | None = None
         self.files: int | None = None
         self._job, self._progress = job, progress
-        self.answers: dict[
-            str, pd.DataFrame
-        ] = {}  # answers to the questions, in the phase that asked them
+        self.answers: dict[str, pd.DataFrame] = {}  # to the questions
         self._built: tuple[str, ...] = ()  # deliveries that `build` has read completely
         self._shown: dict[str, dict[tuple, dict]] = {}  # rows of the learner, by phase
         self._phase_of: dict[str, str] = {}  # the phase that first queried after a delivery
@@ -256,14 +215,20 @@ class Exam:
 
         Args:
             phases: those to run, in their order; a rehearsal leaves some out.
-            note: the learner's decision note, for the record.
 
         Raises:
             LabError: the lab itself fails.
         """
         check_services(self.lab.endpoints)
         done: list[Phase] = []
-        tasks = dict(zip(PHASES, self._tasks(), strict=True))
+        tasks = {
+            "deliver": self._deliver,
+            "kill": self._kill_in_mid_write,
+            "late": self._late,
+            "version 2": self._version_2,
+            "questions": self._questions,
+            "footprint": self._footprint,
+        }
         for name in phases:
             done.append(self._phase(name, tasks[name]))
             self._progress(done[-1])
@@ -308,8 +273,7 @@ class Exam:
 
     def has_other_files(self) -> bool:
         """True if its folder has files that belong to neither a Hudi table nor a checkpoint."""
-        root = store.key_of(self.base) + "/"
-        keys = [found.key for found in store.list_objects(self.lab.endpoints, root)]
+        keys = [found.key for found in self._objects()]
         known = {store.key_of(table) for table in tables_below(self.lab.endpoints, self.base)}
         known |= {key.removesuffix("/metadata") for key in keys if key.endswith("/metadata")}
         folders = tuple(f"{folder}/" for folder in known)
@@ -318,11 +282,10 @@ class Exam:
     def undo_last_batch(self) -> bool:
         """Make each stream repeat its last batch, as if it had died right after its writes.
 
-        Returns:
-            False if there is no checkpoint below the folder.
+        Returns False if there is no checkpoint below the folder.
         """
         last: dict[str, str] = {}
-        for found in store.list_objects(self.lab.endpoints, store.key_of(self.base) + "/"):
+        for found in self._objects():
             checkpoint, commits, batch = found.key.rpartition("/commits/")
             if commits and batch.isdecimal():
                 last[checkpoint] = max(last.get(checkpoint, ""), batch, key=lambda b: int(b or -1))
@@ -331,7 +294,7 @@ class Exam:
         return bool(last)
 
     def call_split(self, messages: Mapping[tuple[int, int], bytes]) -> list[pd.DataFrame]:
-        """Call the job's `split` on messages with partition and offset; return its tables.
+        """Call the job's `split` on messages, given by partition and offset; return its tables.
 
         Raises:
             JobFailed: it raised, ended or took too long.
@@ -340,11 +303,7 @@ class Exam:
         return self._ready().fetch("split", messages=sent)
 
     def go_on(self, job: bytes) -> None:
-        """Judge different answers from the tables that this exam's `build` has made.
-
-        Args:
-            job: the pickled functions, with the same `build`.
-        """
+        """Judge a job with the same `build` and other `answers` on the tables already made."""
         self._job, self._loaded = job, None
         self._shown.clear()
         self._phase_of.clear()
@@ -357,16 +316,6 @@ class Exam:
         """End the job's process."""
         if self.process is not None:
             self.process.kill()
-
-    def _tasks(self):
-        return (
-            self._deliver,
-            self._kill_in_mid_write,
-            self._late,
-            self._version_2,
-            self._questions,
-            self._footprint,
-        )
 
     def _phase(self, name: str, task: Callable[[], tuple[dict, str]]) -> Phase:
         began, figures, example, message = time.monotonic(), {}, "", ""
@@ -416,9 +365,7 @@ class Exam:
         )
 
     def _note_visible(self, delivery: str) -> None:
-        """Count the killed delivery's rows, and how many of them a query shows before the
-        restart.
-        """
+        """Count the killed delivery's rows, and those that a query shows before the restart."""
         answer = self.variant.rows
         known = self.course.known()
         before = [name for name in known.deliveries if name != delivery]
@@ -477,7 +424,10 @@ class Exam:
             path: read_table(StoredTable(endpoints, path))
             for path in tables_below(endpoints, self.base)
         }
-        opened = {path: _opened(table) for path, table in tables.items()}
+        opened = {
+            path: sum(file.kind != "cdc" for part in table.current for file in part.files)
+            for path, table in tables.items()
+        }
         self.files = sum(opened.values()) + self._files_beside(list(tables))
         if self.files > self.variant.most_files:
             worst, count = max(opened.items(), key=lambda pair: pair[1], default=(self.base, 0))
@@ -487,19 +437,19 @@ class Exam:
                 f"`{worst.split('/')[-1]}`; {self.variant.most_files} are enough. What makes so "
                 "many small files, and which service merges them?"
             )
-        oldest = {path: _commits_ago(table, READER_BEHIND) for path, table in tables.items()}
-        for path, instant in oldest.items():
-            if instant:
-                self._read_as_of(path, instant)
-        commits = sum(len(table.completed_writes) for table in tables.values())
+        writes = {path: sorted(table.completed_writes) for path, table in tables.items()}
+        old = {
+            p: made[-1 - READER_BEHIND] for p, made in writes.items() if len(made) > READER_BEHIND
+        }
+        for path, instant in old.items():
+            self._read_as_of(path, instant)
         figures = {
             "tables": len(tables),
-            "commits": commits,
+            "commits": sum(map(len, writes.values())),
             "files a query opens": self.files,
             "at most": self.variant.most_files,
         }
-        asked = sum(bool(instant) for instant in oldest.values())
-        return figures, f"a reader {READER_BEHIND} commits old still reads {asked} tables"
+        return figures, f"a reader {READER_BEHIND} commits old still reads {len(old)} tables"
 
     def _read_as_of(self, path: str, instant: str) -> None:
         try:
@@ -513,10 +463,13 @@ class Exam:
     def _files_beside(self, tables: list[str]) -> int:
         """Data files outside all Hudi tables, such as dead letters in Parquet."""
         folders = tuple(store.key_of(table) + "/" for table in tables)
-        found = store.list_objects(self.lab.endpoints, store.key_of(self.base) + "/")
         return sum(
-            entry.key.endswith(DATA_FILES) and not entry.key.startswith(folders) for entry in found
+            found.key.endswith(DATA_FILES) and not found.key.startswith(folders)
+            for found in self._objects()
         )
+
+    def _objects(self) -> Iterator[store.StoredObject]:
+        return objects_below(self.lab.endpoints, self.base)
 
     def _run(self, again: bool = False) -> None:
         """Call `build`, unless its tables already contain everything delivered."""
@@ -565,7 +518,7 @@ class Exam:
         plain = ("reading", "pay", "view")
         key = min(keys, key=lambda key: (newest[key]["op"] in plain, key))
         event = newest[key]
-        _, (partition, offset) = known.first_place(event["event_id"])
+        _, (partition, offset), _ = known.first[event["event_id"]]
         what = self.variant.row(event)
         values = [name for name in self.variant.rows.values if name != "event_id"]
         shown = ", ".join(f"{name} {what[name]}" for name in values)
@@ -611,14 +564,3 @@ def _says(variant: Variant, event: dict) -> str:
     row = variant.row(event)
     values = [f"{n} {row[n]}" for n in variant.rows.values if n not in ("event_id", variant.entity)]
     return ", ".join([event["op"], *values])
-
-
-def _opened(table: Snapshot) -> int:
-    """Data files that a snapshot query of a table opens."""
-    return sum(file.kind != "cdc" for part in table.current for file in part.files)
-
-
-def _commits_ago(table: Snapshot, commits: int) -> str:
-    """Instant of the write this many complete writes ago; empty if there are fewer."""
-    writes = sorted(table.completed_writes)
-    return writes[-1 - commits] if len(writes) > commits else ""

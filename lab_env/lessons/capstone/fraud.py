@@ -1,6 +1,5 @@
 """Card payments: exposure to the cent through chargebacks days later, and as-of questions."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable
 from datetime import datetime, timedelta
@@ -10,19 +9,13 @@ from typing import Any, ClassVar
 import pandas as pd
 
 from lab_env.lessons.capstone.story import (
-    FIRST,
-    LATE,
-    VERSION_2,
     Answer,
     Event,
-    Plot,
-    Story,
+    StoryGenerator,
     Variant,
     at,
     between,
-    delivery_of,
-    departures,
-    late_arrival,
+    one_of,
     parse,
     schedule,
     text,
@@ -30,11 +23,10 @@ from lab_env.lessons.capstone.story import (
 
 CARDS, PAYMENTS = 90, 900
 BEGIN, END = at(16, 8), at(20, 20)
-UNTIL = schedule(at(18, 22), at(19, 6), at(19, 14), at(19, 22), at(20, 2))
 VERSION_2_FROM = at(20, 8)
 AUDIT = "2026-11-18T18:00:00Z"  # as-of question of the auditor
-HELD_BACK, CHANGED, CHARGED_BACK = 0.06, 0.3, 0.2
-FORGOTTEN_EARLY, FORGOTTEN_LATE = "C-007", "C-031"
+# Share of the payments, and hours after the event before.
+CHANGES = (("change", 0.3, (1, 12)), ("chargeback", 0.2, (20, 48)))
 
 
 class Fraud(Variant):
@@ -44,6 +36,14 @@ class Fraud(Variant):
     title = "Card payments: exposure to the cent, and what was known when"
     entity = "card_id"
     forget_op = "erase"
+    leaving = ("C-007", "C-031")
+    until = schedule(at(18, 22), at(19, 6), at(19, 14), at(19, 22), at(20, 2))
+    late_span = timedelta(hours=2)
+    mistakes: ClassVar = {
+        "wrong_type": one_of("amount", "twelve euros", {"eur": 12}, True, None),
+        "no_payment": one_of("payment_id", None, ""),
+        "negative": lambda event, chance: {"amount": -_money(event["amount"])},
+    }
     rows = Answer(
         "payments",
         "What is the newest version of each payment?",
@@ -65,7 +65,6 @@ class Fraud(Variant):
             ("exposure",),
         ),
     )
-    most_files = 40
     wish = (
         "The shop carries the risk of each card payment until it is settled. Risk management wants "
         "to know how much is open on each card, to the cent. The amount of a payment may change "
@@ -92,24 +91,22 @@ class Fraud(Variant):
     )
     changes = "Version 2 sends a `fee` with new payments. It belongs to the exposure."
 
-    def story(self, seed: int) -> Story:
-        """Messages of a seed."""
-        plot = Plot(self, seed, _encode, lambda event: event["card_id"], SPOIL)
-        chance = plot.chance
-        gone = departures(UNTIL, FORGOTTEN_EARLY, FORGOTTEN_LATE)
+    def generate(self, generator: StoryGenerator) -> None:
+        """Let cards pay; the last payments are those of version 2, with a fee."""
+        chance = generator.chance
         cards = [f"C-{number:03d}" for number in range(1, CARDS + 1)]
         for number in range(1, PAYMENTS + 1):
-            # The last ones are new payments of version 2, with a fee.
             fresh = number > PAYMENTS * 0.85
-            begin, end = (VERSION_2_FROM, END) if fresh else (BEGIN, at(19, 20))
-            time = between(chance, begin, end)
+            first, last = (VERSION_2_FROM, END) if fresh else (BEGIN, at(19, 20))
+            time = between(chance, first, last)
             card = chance.choice(cards)
             if number % 70 in (0, 1):  # so that there is something to delete
-                card = (FORGOTTEN_EARLY, FORGOTTEN_LATE)[number % 70]
-            if time > gone.get(card, END):
+                card = self.leaving[number % 70]
+            end = generator.gone.get(card, END)
+            if time > end:
                 continue
             payment = {
-                "event_id": plot.event_id(),
+                "event_id": generator.event_id(),
                 "op": "pay",
                 "payment_id": f"P-{number:04d}",
                 "card_id": card,
@@ -118,44 +115,37 @@ class Fraud(Variant):
                 "ts": text(time),
                 "received_at": text(time + timedelta(seconds=chance.randrange(1, 30))),
             }
-            self._arrive(plot, payment)
-            for change in self._changes(plot, payment, time, gone.get(card, END)):
-                self._arrive(plot, change)
-        for card, delivery in ((FORGOTTEN_EARLY, FIRST), (FORGOTTEN_LATE, LATE)):
-            time = gone[card]
-            erase = {"event_id": plot.event_id(), "op": "erase", "card_id": card}
-            plot.add(delivery, erase | {"ts": text(time), "received_at": text(time)})
-        return plot.story()
+            self._arrive(generator, payment)
+            for change in self._changes(generator, payment, time, end):
+                self._arrive(generator, change)
+        for card in self.leaving:
+            generator.leave(card)
 
     def _changes(
-        self, plot: Plot, payment: Event, time: datetime, end: datetime
+        self, generator: StoryGenerator, payment: Event, time: datetime, end: datetime
     ) -> Iterable[Event]:
-        """A new amount, hours later, and a chargeback, a day or two later."""
-        chance = plot.chance
-        last = time
-        for op, share, hours in (("change", CHANGED, (1, 12)), ("chargeback", CHARGED_BACK, 48)):
+        """Yield a new amount and a chargeback for some payments, until the card leaves."""
+        chance = generator.chance
+        for op, share, hours in CHANGES:
             if chance.random() > share:
                 continue
-            low, high = hours if isinstance(hours, tuple) else (20, hours)
-            last += timedelta(hours=chance.randrange(low, high), seconds=chance.randrange(1, 3600))
-            if last >= end:
+            time += timedelta(hours=chance.randrange(*hours), seconds=chance.randrange(1, 3600))
+            if time >= end:
                 return
-            payment = payment | {"event_id": plot.event_id(), "op": op, "ts": text(last)}
-            payment["received_at"] = text(last + timedelta(seconds=chance.randrange(1, 30)))
+            payment = payment | {"event_id": generator.event_id(), "op": op, "ts": text(time)}
+            payment["received_at"] = text(time + timedelta(seconds=chance.randrange(1, 30)))
             if op == "change":
                 payment["amount"] = chance.randrange(500, 90_000)
             yield payment
 
-    def _arrive(self, plot: Plot, event: Event) -> None:
-        """Let an event arrive, perhaps late, after newer versions."""
-        chance = plot.chance
-        arrival = parse(event["received_at"])
-        delivery = delivery_of(arrival, UNTIL)
-        if delivery != VERSION_2 and chance.random() < HELD_BACK:
-            delivery = LATE
-            late = late_arrival(chance, UNTIL, timedelta(hours=2))
-            event = event | {"received_at": text(late)}
-        plot.add(delivery, event)
+    def _arrive(self, generator: StoryGenerator, event: Event) -> None:
+        delivery, arrival = generator.arrival(parse(event["received_at"]))
+        generator.add(delivery, event | {"received_at": text(arrival)})
+
+    def as_sent(self, event: Event, delivery: str) -> Event:
+        """Money in euros; version 2 has a fee, and a change of an older payment has none."""
+        money = {name: _money(event[name]) for name in ("amount", "fee") if event.get(name)}
+        return {name: value for name, value in event.items() if name != "fee"} | money
 
     def winners(self, events: Iterable[Event]) -> dict[tuple, Event]:
         """Newest event of each payment by `ts`."""
@@ -163,12 +153,8 @@ class Fraud(Variant):
 
     def row(self, event: Event) -> dict[str, Any]:
         """Payment with its amount in euros."""
-        return {
-            "payment_id": event["payment_id"],
-            "card_id": event["card_id"],
-            "amount": Decimal(event["amount"]).scaleb(-2),
-            "event_id": event["event_id"],
-        }
+        row = event | {"amount": Decimal(event["amount"]).scaleb(-2)}
+        return {name: row[name] for name in self.rows.columns}
 
     def answer(self, question: Answer, events: list[Event]) -> pd.DataFrame:
         """Exposure per card, from all events or from those that were received by `AUDIT`."""
@@ -187,31 +173,5 @@ class Fraud(Variant):
 def _money(cents: int) -> float:
     return round(cents / 100, 2)
 
-
-def _encode(event: Event, delivery: str) -> bytes:
-    """Encode an event; version 2 has a fee, which is 0 if version 1 had none."""
-    fields = dict(event)
-    fee = fields.pop("fee", 0)
-    if "amount" in fields:
-        fields["amount"] = _money(fields["amount"])
-    if fee:
-        fields["fee"] = _money(fee)
-    return json.dumps(fields).encode()
-
-
-def _spoiled(changes):
-    def spoil(event, chance):
-        return json.dumps(json.loads(_encode(event, FIRST)) | changes(event, chance)).encode()
-
-    return spoil
-
-
-SPOIL = {
-    "wrong_type": _spoiled(
-        lambda event, chance: {"amount": chance.choice(["twelve euros", {"eur": 12}, True, None])}
-    ),
-    "no_payment": _spoiled(lambda event, chance: {"payment_id": chance.choice([None, ""])}),
-    "negative": _spoiled(lambda event, chance: {"amount": -_money(event["amount"])}),
-}
 
 FRAUD = Fraud()

@@ -1,29 +1,23 @@
 """Cold rooms: sensor readings that are corrected, late, misdated, and change their unit."""
 
-import json
 from collections import defaultdict
 from collections.abc import Iterable
-from datetime import timedelta
+from datetime import datetime, timedelta
 from math import fsum
-from random import Random
 from typing import Any, ClassVar
 
 import pandas as pd
 
 from lab_env.lessons.capstone.story import (
-    FIRST,
     LATE,
     VERSION_2,
     Answer,
     Event,
-    Plot,
-    Story,
+    StoryGenerator,
     Variant,
     at,
-    delivery_of,
-    departures,
-    edited,
-    late_arrival,
+    clock_ahead,
+    one_of,
     parse,
     schedule,
     text,
@@ -32,11 +26,8 @@ from lab_env.lessons.capstone.story import (
 DEVICES = 24
 EVERY = timedelta(minutes=2)
 BEGIN, END = at(16, 22, 30), at(17, 1, 0)
-# End of each delivery's arrivals; the late delivery also has the held-back events.
-UNTIL = schedule(at(17, 0, 10), at(17, 0, 20), at(17, 0, 30), at(17, 0, 40), at(17, 0, 50))
 WINDOW = 5  # minutes
-HELD_BACK, CORRECTED, TWICE = 0.06, 0.08, 0.03
-FORGOTTEN_EARLY, FORGOTTEN_LATE = "D-05", "D-11"
+CORRECTED, TWICE = 0.08, 0.03
 
 
 class Iot(Variant):
@@ -46,6 +37,15 @@ class Iot(Variant):
     title = "Cold rooms: the latest temperature, and means that corrections change"
     entity = "device_id"
     forget_op = "forget"
+    forget_times = ("received_at",)
+    leaving = ("D-05", "D-11")
+    until = schedule(at(17, 0, 10), at(17, 0, 20), at(17, 0, 30), at(17, 0, 40), at(17, 0, 50))
+    late_span = timedelta(minutes=8)
+    mistakes: ClassVar = {
+        "wrong_type": one_of("value", "warm", {"c": 4}, True, None),
+        "no_device": one_of("device_id", None, ""),
+        "clock": clock_ahead,
+    }
     rows = Answer(
         "readings",
         "What did each device measure? The highest revision of each reading.",
@@ -69,7 +69,6 @@ class Iot(Variant):
             tolerance=0.01,
         ),
     )
-    most_files = 40
     wish = (
         "The shop now sells chilled food, and rents cold rooms to others. Each sensor sends a "
         "reading every two minutes. The display on the wall shows the latest temperature of each "
@@ -96,74 +95,75 @@ class Iot(Variant):
     )
     changes = 'Version 2 sends the value as a text, with its unit: `"value": "39.20", "unit": "F"`.'
 
-    def story(self, seed: int) -> Story:
-        """Messages of a seed."""
-        plot = Plot(self, seed, _encode, lambda event: event["device_id"], SPOIL)
-        chance = plot.chance
+    def generate(self, generator: StoryGenerator) -> None:
+        """Let each device measure every two minutes, at a temperature that drifts."""
+        chance = generator.chance
         devices = [f"D-{number:02d}" for number in range(1, DEVICES + 1)]
         level = {device: chance.uniform(2, 7) for device in devices}
-        gone = departures(UNTIL, FORGOTTEN_EARLY, FORGOTTEN_LATE)
         for step in range(int((END - BEGIN) / EVERY)):
             for device in devices:
                 time = BEGIN + step * EVERY + timedelta(seconds=chance.randrange(100))
-                if time < gone.get(device, END + EVERY):
-                    reading = _reading(plot, device, time, round(level[device], 1))
-                    self._arrive(plot, reading)
+                if time < generator.gone.get(device, END + EVERY):
+                    self._measure(generator, device, time, round(level[device], 1))
                 level[device] += chance.uniform(-0.4, 0.4)
-        for device, delivery in ((FORGOTTEN_EARLY, FIRST), (FORGOTTEN_LATE, LATE)):
-            forget = {"event_id": plot.event_id(), "op": "forget", "device_id": device}
-            plot.add(delivery, forget | {"received_at": text(gone[device])})
-        return plot.story()
+        for device in self.leaving:
+            generator.leave(device)
 
-    def _arrive(self, plot: Plot, reading: Event) -> None:
-        """Let a reading and its corrections arrive, some of them late or in the wrong order."""
-        chance = plot.chance
-        delivery = _delivery(reading)
-        if delivery != VERSION_2 and chance.random() < HELD_BACK:
-            delivery = LATE
-            reading["received_at"] = _late_arrival(chance)
-        plot.add(delivery, reading)
+    def _measure(
+        self, generator: StoryGenerator, device: str, time: datetime, value: float
+    ) -> None:
+        """Add a reading and its corrections, some of them late or in the wrong order."""
+        chance = generator.chance
+        reading: Event = {
+            "event_id": generator.event_id(),
+            "op": "reading",
+            "device_id": device,
+            "ts": text(time),
+            "revision": 0,
+            "value": value,
+        }
+        delivery, arrival = generator.arrival(time + timedelta(seconds=chance.randrange(1, 9)))
+        generator.add(delivery, reading | {"received_at": text(arrival)})
         draw = chance.random()
         if draw > CORRECTED:
             return
-        sure = reading["device_id"] in (FORGOTTEN_EARLY, FORGOTTEN_LATE)
         for revision in (1, 2) if draw < TWICE else (1,):
-            arrival = parse(reading["received_at"]) + timedelta(minutes=chance.randrange(5, 60))
+            corrected = min(arrival + timedelta(minutes=chance.randrange(5, 60)), END)
             correction = reading | {
-                "event_id": plot.event_id(),
+                "event_id": generator.event_id(),
                 "op": "correction",
                 "revision": revision,
-                "value": round(reading["value"] + chance.uniform(-2, 2), 1),
-                "received_at": text(min(arrival, END)),
+                "value": round(value + chance.uniform(-2, 2), 1),
             }
-            where = _delivery(correction)
+            delivery = generator.delivery_at(corrected)
             # The second correction overtakes the first.
-            if draw < TWICE and revision == 1 and where != VERSION_2 and not sure:
-                where = LATE
-                correction["received_at"] = _late_arrival(chance)
-            plot.add(where, correction)
+            overtaken = draw < TWICE and revision == 1 and device not in self.leaving
+            if overtaken and delivery != VERSION_2:
+                delivery, corrected = LATE, generator.late_arrival()
+            generator.add(delivery, correction | {"received_at": text(corrected)})
+
+    def as_sent(self, event: Event, delivery: str) -> Event:
+        """Version 1 has a number in Celsius; version 2 text and unit, F for most devices."""
+        if delivery != VERSION_2 or "value" not in event:
+            return event
+        unit = "C" if int(event["device_id"][2:]) % 4 == 0 else "F"
+        value = event["value"] if unit == "C" else event["value"] * 9 / 5 + 32
+        return event | {"value": f"{value:.2f}", "unit": unit}
 
     def winners(self, events: Iterable[Event]) -> dict[tuple, Event]:
         """Highest revision of each device and time."""
         return self.highest("revision", events)
 
     def row(self, event: Event) -> dict[str, Any]:
-        """Value in degrees Celsius, as in the message."""
-        return {
-            "device_id": event["device_id"],
-            "ts": event["ts"],
-            "celsius": event["value"],
-            "event_id": event["event_id"],
-        }
+        """Reading with its value in degrees Celsius."""
+        row = event | {"celsius": event["value"]}
+        return {name: row[name] for name in self.rows.columns}
 
     def answer(self, question: Answer, events: list[Event]) -> pd.DataFrame:
         """Latest reading of each device, or five-minute means."""
         rows = list(self.winners(events).values())
         if question.name == "latest":
-            newest: dict[str, Event] = {}
-            for row in rows:
-                if row["ts"] > newest.get(row["device_id"], {"ts": ""})["ts"]:
-                    newest[row["device_id"]] = row
+            newest = {row["device_id"]: row for row in sorted(rows, key=lambda row: row["ts"])}
             found = [(d, row["ts"], row["value"]) for d, row in sorted(newest.items())]
         else:
             windows = defaultdict(list)
@@ -174,45 +174,5 @@ class Iot(Variant):
             found = [(*key, fsum(all_) / len(all_)) for key, all_ in sorted(windows.items())]
         return pd.DataFrame(found, columns=list(question.columns))
 
-
-def _reading(plot: Plot, device: str, time, value: float) -> Event:
-    return {
-        "event_id": plot.event_id(),
-        "op": "reading",
-        "device_id": device,
-        "ts": text(time),
-        "revision": 0,
-        "value": value,
-        "received_at": text(time + timedelta(seconds=plot.chance.randrange(1, 9))),
-    }
-
-
-def _delivery(event: Event) -> str:
-    return delivery_of(parse(event["received_at"]), UNTIL)
-
-
-def _late_arrival(chance: Random) -> str:
-    return text(late_arrival(chance, UNTIL, timedelta(minutes=8)))
-
-
-def _encode(event: Event, delivery: str) -> bytes:
-    """Encode a reading: version 1 a number in Celsius; version 2 text and unit, F for most
-    devices.
-    """
-    if delivery != VERSION_2 or "value" not in event:
-        return json.dumps(event).encode()
-    unit = "C" if int(event["device_id"][2:]) % 4 == 0 else "F"
-    value = event["value"] if unit == "C" else event["value"] * 9 / 5 + 32
-    return json.dumps(event | {"value": f"{value:.2f}", "unit": unit}).encode()
-
-
-SPOIL = {
-    "wrong_type": edited(
-        lambda event, chance: {"value": chance.choice(["warm", {"c": 4}, True, None])}
-    ),
-    "no_device": edited(lambda event, chance: {"device_id": chance.choice([None, ""])}),
-    # A clock that was reset: a reading cannot be newer than its arrival.
-    "clock": edited(lambda event, chance: {"ts": "2031" + event["ts"][4:]}),
-}
 
 IOT = Iot()

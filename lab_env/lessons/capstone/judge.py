@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 import pandas as pd
@@ -12,7 +13,7 @@ import pandas as pd
 from lab_env.course.answers import Unreadable, as_number, as_rows, plain
 from lab_env.lessons.capstone.story import (
     CRASHES,
-    DELIVERIES,
+    DEAD_LETTERS,
     Answer,
     Event,
     Story,
@@ -25,24 +26,20 @@ NUMBERS = ("celsius", "mean", "amount", "exposure", "views", "partition", "offse
 UNREAD = 0.9  # share of missing newest versions above which a delivery counts as unread
 AT_LEAST = 5
 KEEPS_ALL = 0.97  # share of messages with a row above which the table keeps every message
+PLURAL = {"is": "are", "has": "have", "shows": "show"}
 
 Row = dict[str, Any]
+Place = tuple[int, int]  # topic partition and offset
 
 
 @dataclass(frozen=True)
 class Delivered:
-    """Messages delivered so far.
-
-    Args:
-        story: its messages.
-        deliveries: those that were sent.
-        places: topic partition and offset of each acknowledged message, by its send id.
-    """
+    """Messages delivered so far."""
 
     variant: Variant
     story: Story
     deliveries: tuple[str, ...]
-    places: Mapping[str, tuple[int, int]]
+    places: Mapping[str, Place]  # of each acknowledged message, by its send id
 
     @property
     def events(self) -> list[Event]:
@@ -50,7 +47,7 @@ class Delivered:
         return self.story.events(self.deliveries)
 
     @property
-    def malformed(self) -> dict[tuple[int, int], str]:
+    def malformed(self) -> dict[Place, str]:
         """Text of each malformed message, by its place."""
         return {
             self.places[sent.send.send_id]: sent.send.value.decode(errors="replace")
@@ -58,13 +55,16 @@ class Delivered:
             if sent.event is None
         }
 
-    def first_place(self, event_id: str) -> tuple[str, tuple[int, int]]:
-        """Delivery and place of an event's first message."""
+    @cached_property
+    def first(self) -> dict[str, tuple[str, Place, str]]:
+        """Delivery, place and text of each event's first message, by event id."""
+        found: dict[str, tuple[str, Place, str]] = {}
         for name in self.deliveries:
             for sent in self.story.deliveries[name]:
-                if sent.event is not None and sent.event["event_id"] == event_id:
-                    return name, self.places[sent.send.send_id]
-        raise KeyError(event_id)
+                if sent.event is not None:
+                    place, text = self.places[sent.send.send_id], sent.send.value.decode()
+                    found.setdefault(sent.event["event_id"], (name, place, text))
+        return found
 
     def describe(self, key: Iterable) -> str:
         """Describe a row's key as in the examples: `D-07 at 2026-11-16T22:31:07Z`."""
@@ -87,7 +87,8 @@ def problem_with_rows(found: pd.DataFrame, delivered: Delivered) -> str:
     if unread := _unread(winners, shown, delivered):
         return unread
     doubled = {key: found for key, found in shown.items() if len(found) > 1}
-    if len(doubled) >= AT_LEAST and len(rows) >= KEEPS_ALL * len(_messages_of_rows(delivered)):
+    of_rows = sum(event["op"] != variant.forget_op for event in variant.kept(events))
+    if len(doubled) >= AT_LEAST and len(rows) >= KEEPS_ALL * of_rows:
         return (
             f"`{name}` has {len(rows):,} rows for {len(shown):,} keys: every message became a "
             "row, resends included. Which operation replaces the row of a known key?"
@@ -96,9 +97,9 @@ def problem_with_rows(found: pd.DataFrame, delivered: Delivered) -> str:
         key, both = next(iter(sorted(doubled.items())))
         ids = " and ".join(sorted({str(row["event_id"]) for row in both}))
         return (
-            f"{_many(doubled, 'key')} of `{name}` {_have(doubled)} more than one row, for example "
-            f"{delivered.describe(_shown_key(answer, both[0]))}: events {ids}. Where does a new "
-            "version look for the old one?"
+            f"{_many(doubled, 'key', 'has', name)} more than one row, for example "
+            f"{_example(answer, both[0])}: events {ids}. Where does a new version look for the old "
+            "one?"
         )
     ghosts = [row for row in rows if _entity_of(row, variant, known) in gone]
     if ghosts:
@@ -109,53 +110,51 @@ def problem_with_rows(found: pd.DataFrame, delivered: Delivered) -> str:
             if any(e["event_id"] == ghosts[0]["event_id"] for e in delivered.story.events([name]))
         )
         return (
-            f"{_many(ghosts, 'row')} of `{name}` {_are(ghosts)} of {', '.join(who)}, who must be "
+            f"{_many(ghosts, 'row', 'is', name)} of {', '.join(who)}, who must be "
             f"forgotten for good. For example event {ghosts[0]['event_id']}, from the delivery "
             f"{delivery!r}: later messages must not restore deleted rows."
         )
     strangers = [key for key in shown if key not in winners]
     if strangers:
         return (
-            f"{_many(strangers, 'row')} of `{name}` {_have(strangers)} a key that no valid message "
-            f"has, for example {delivered.describe(_shown_key(answer, shown[strangers[0]][0]))}."
+            f"{_many(strangers, 'row', 'has', name)} a key that no valid message "
+            f"has, for example {_example(answer, shown[strangers[0]][0])}."
         )
     stale = [k for k, e in winners.items() if k in shown and _other(shown[k][0], e)]
     if stale:
         key = stale[0]
         newest, old = winners[key], str(shown[key][0]["event_id"])
-        place = delivered.first_place(newest["event_id"])[1]
+        _, place, _ = delivered.first[newest["event_id"]]
         return (
-            f"{_many(stale, 'key')} of `{name}` {_show(stale)} an older event, for example "
-            f"{delivered.describe(_shown_key(answer, shown[key][0]))}: it shows {old}, and the "
-            f"newest is {newest['event_id']} (partition {place[0]}, offset {place[1]:,}). What "
-            "decides which version wins?"
+            f"{_many(stale, 'key', 'shows', name)} an older event, for example "
+            f"{_example(answer, shown[key][0])}: it shows {old}, and the newest is "
+            f"{newest['event_id']} (partition {place[0]}, offset {place[1]:,}). What decides which "
+            "version wins?"
         )
     missing = [key for key in winners if key not in shown]
     if missing:
         event = winners[missing[0]]
-        delivery, place = delivered.first_place(event["event_id"])
+        delivery, place, text = delivered.first[event["event_id"]]
         return (
-            f"{_many(missing, 'row')} of `{name}` {_are(missing)} missing, for example event "
+            f"{_many(missing, 'row', 'is', name)} missing, for example event "
             f"{event['event_id']} of the delivery {delivery!r} (partition {place[0]}, offset "
-            f"{place[1]:,}): {_message(delivered, event['event_id'])}"
+            f"{place[1]:,}): {text}"
         )
     for key, event in winners.items():
         if wrong := _wrong_value(shown[key][0], variant.row(event), answer):
-            return (
-                f"Event {event['event_id']} in `{name}`: {wrong}. The message: "
-                f"{_message(delivered, event['event_id'])}"
-            )
+            text = delivered.first[event["event_id"]][2]
+            return f"Event {event['event_id']} in `{name}`: {wrong}. The message: {text}"
     return ""
 
 
 def problem_with_dead_letters(found: pd.DataFrame, delivered: Delivered) -> str:
     """Describe the error in the dead letters; empty if they are right."""
-    places = [(int(row["partition"]), int(row["offset"])) for row in readable(found, DEAD)]
+    places = [(int(row["partition"]), int(row["offset"])) for row in readable(found, DEAD_LETTERS)]
     malformed = delivered.malformed
     if missing := sorted(set(malformed) - set(places)):
         partition, offset = missing[0]
         return (
-            f"{_many(missing, 'message')} {_are(missing)} in neither the table nor the dead "
+            f"{_many(missing, 'message', 'is')} in neither the table nor the dead "
             f"letters, for example partition {partition}, offset {offset:,}: "
             f"{malformed[missing[0]][:90]!r}"
         )
@@ -166,12 +165,12 @@ def problem_with_dead_letters(found: pd.DataFrame, delivered: Delivered) -> str:
             for sent in delivered.story.messages(delivered.deliveries)
         }
         return (
-            f"{_many(wrong, 'dead letter')} {_are(wrong)} valid, for example partition "
+            f"{_many(wrong, 'dead letter', 'is')} valid, for example partition "
             f"{partition}, offset {offset:,}: {texts.get(wrong[0], 'no such message')[:200]}"
         )
     if twice := sorted(place for place, times in Counter(places).items() if times > 1):
         return (
-            f"{_many(twice, 'dead letter')} {_are(twice)} there twice, for example partition "
+            f"{_many(twice, 'dead letter', 'is')} there twice, for example partition "
             f"{twice[0][0]}, offset {twice[0][1]:,}. A batch that was killed is replayed."
         )
     return ""
@@ -188,7 +187,7 @@ def problem_with_answer(found: pd.DataFrame, answer: Answer, right: pd.DataFrame
         return f"`{answer.name}` has more than one row for {example}."
     if missing := [key for key in wanted if key not in shown]:
         return (
-            f"{_many(missing, 'row')} of `{answer.name}` {_are(missing)} missing, for example "
+            f"{_many(missing, 'row', 'is', answer.name)} missing, for example "
             f"{_example(answer, wanted[missing[0]])}; it should have {len(wanted):,}."
         )
     if strangers := [key for key in shown if key not in wanted]:
@@ -200,7 +199,7 @@ def problem_with_answer(found: pd.DataFrame, answer: Answer, right: pd.DataFrame
     if wrong:
         key = next(iter(wrong))
         return (
-            f"{_many(wrong, 'row')} of `{answer.name}` {_are(wrong)} wrong, for example "
+            f"{_many(wrong, 'row', 'is', answer.name)} wrong, for example "
             f"{_example(answer, wanted[key])}: {wrong[key]}."
         )
     return ""
@@ -221,9 +220,6 @@ def readable(found: pd.DataFrame, answer: Answer) -> list[Row]:
         {name: _plain(answer, name, value) for name, value in zip(answer.columns, row, strict=True)}
         for row in rows
     ]
-
-
-DEAD = Answer("dead_letters", "", ("partition", "offset"), ())
 
 
 def _plain(answer: Answer, name: str, value: Any) -> Any:
@@ -258,10 +254,6 @@ def _comparable(name: str, value: Any) -> Any:
     return micros(value) if name in TIMES and isinstance(value, str) else value
 
 
-def _shown_key(answer: Answer, row: Row) -> tuple:
-    return tuple(_spelt(name, row[name]) for name in answer.keys)
-
-
 def _spelt(name: str, value: Any) -> str:
     if name in TIMES and not isinstance(value, str):
         return pd.Timestamp(value, unit="us").strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -269,7 +261,7 @@ def _spelt(name: str, value: Any) -> str:
 
 
 def _example(answer: Answer, row: Row) -> str:
-    return " at ".join(_shown_key(answer, row))
+    return " at ".join(_spelt(name, row[name]) for name in answer.keys)
 
 
 def _wrong_value(shown: Row, right: Row, answer: Answer) -> str:
@@ -294,20 +286,12 @@ def _number(value: Decimal) -> str:
 
 def _unread(winners: dict, shown: dict, delivered: Delivered) -> str:
     """Describe whole deliveries whose newest versions are missing, as if never read."""
-    first_in = {}
-    for name in delivered.deliveries:
-        for sent in delivered.story.deliveries[name]:
-            if sent.event is not None:
-                place = delivered.places[sent.send.send_id]
-                first_in.setdefault(sent.event["event_id"], (name, place))
-    unseen: dict[str, list] = {name: [] for name in DELIVERIES}
-    newest = Counter()
+    newest, unseen = Counter(), Counter()
     for key, event in winners.items():
-        name, place = first_in[event["event_id"]]
+        name = delivered.first[event["event_id"]][0]
         newest[name] += 1
-        if all(_other(row, event) for row in shown.get(key, ())):
-            unseen[name].append(place)
-    lost = [n for n in newest if len(unseen[n]) >= max(AT_LEAST, UNREAD * newest[n])]
+        unseen[name] += all(_other(row, event) for row in shown.get(key, ()))
+    lost = [n for n in newest if unseen[n] >= max(AT_LEAST, UNREAD * newest[n])]
     if not lost:
         return ""
     messages = [delivered.places[sent.send.send_id] for sent in delivered.story.messages(lost)]
@@ -325,11 +309,6 @@ def _other(row: Row, event: Event) -> bool:
     return str(row["event_id"]) != event["event_id"]
 
 
-def _messages_of_rows(delivered: Delivered) -> list[Event]:
-    variant, events = delivered.variant, delivered.events
-    return [event for event in variant.kept(events) if event["op"] != variant.forget_op]
-
-
 def _entity_of(row: Row, variant: Variant, known: Mapping[str, Event]) -> str:
     if variant.entity in row:
         return str(row[variant.entity])
@@ -337,24 +316,9 @@ def _entity_of(row: Row, variant: Variant, known: Mapping[str, Event]) -> str:
     return str(event[variant.entity]) if event else ""
 
 
-def _message(delivered: Delivered, event_id: str) -> str:
-    for sent in delivered.story.messages(delivered.deliveries):
-        if sent.event is not None and sent.event["event_id"] == event_id:
-            return sent.send.value.decode()
-    return ""
-
-
-def _many(found, noun: str) -> str:
-    return f"{len(found):,} {noun}{'' if len(found) == 1 else 's'}"
-
-
-def _are(found) -> str:
-    return "is" if len(found) == 1 else "are"
-
-
-def _have(found) -> str:
-    return "has" if len(found) == 1 else "have"
-
-
-def _show(found) -> str:
-    return "shows" if len(found) == 1 else "show"
+def _many(found, noun: str, verb: str, table: str = "") -> str:
+    """Count things as the subject of a sentence, such as `3 rows of `readings` are`."""
+    of = f" of `{table}`" if table else ""
+    if len(found) != 1:
+        noun, verb = f"{noun}s", PLURAL[verb]
+    return f"{len(found):,} {noun}{of} {verb}"

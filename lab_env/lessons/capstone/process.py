@@ -10,7 +10,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,7 @@ from lab_env.tables.hudi.timeline import parse_data_name, parse_timeline_key
 
 LOG = "capstone"
 POLL_S = 0.02  # between two listings of the store
+CALL_S = 900  # limit of one call
 SETTLED_S = 0.3  # a frozen process may still have a request in flight
 DATA_WRITES = ("commit", "deltacommit", "replacecommit")
 
@@ -41,31 +42,22 @@ class JobFailed(Exception):
 
 @dataclass(frozen=True)
 class PendingWrite:
-    """A write that was requested and is not complete.
+    """A write that was requested and is not complete."""
 
-    Args:
-        table: path of its table.
-        requested: its instant.
-        action: commit or deltacommit.
-        data: number of the instant's data files in the store.
-    """
-
-    table: str
-    requested: str
-    action: str
-    data: int
+    table: str  # path of its table
+    requested: str  # its instant
+    action: str  # one of `DATA_WRITES`
+    data: int  # number of the instant's data files in the store
 
 
 class JobProcess:
     """A process with its own Spark session that runs `build` and `answers`.
 
-    Args:
-        namespace: of the lesson, whose reset also ends the process.
-        seconds: timeout of one call.
+    A reset of the lesson's namespace also ends it.
     """
 
-    def __init__(self, endpoints: Endpoints, namespace: str, seconds: float = 900):
-        self.endpoints, self.seconds = endpoints, seconds
+    def __init__(self, endpoints: Endpoints, namespace: str):
+        self.endpoints = endpoints
         self.log = supervisor.log_path(LOG)
         with self.log.open("w") as log:
             self._process = subprocess.Popen(
@@ -103,11 +95,7 @@ class JobProcess:
         return self._spent
 
     def call(self, task: str, **arguments) -> dict:
-        """Run a task in the process; return its reply.
-
-        Raises:
-            JobFailed: the job raised, ended or took too long.
-        """
+        """Run a task in the process; return its reply, or raise `JobFailed`."""
         self.begin(task, **arguments)
         return self.finish()
 
@@ -118,11 +106,7 @@ class JobProcess:
         self.call("load", job=str(path))
 
     def fetch(self, task: str, **arguments) -> Any:
-        """Run a task in the process that returns its result, such as tables, in a file.
-
-        Raises:
-            JobFailed: the job raised, ended or took too long.
-        """
+        """Run a task in the process that returns its result, such as tables, in a file."""
         path = Path(self._folder.name) / "result"
         self.call(task, target=str(path), **arguments)
         return pd.read_pickle(path)
@@ -130,7 +114,7 @@ class JobProcess:
     def begin(self, task: str, **arguments) -> None:
         """Start a task without waiting for it."""
         if not self._ready:
-            self._reply(self.seconds)
+            self._reply()
             self._ready = True
         try:
             assert self._process.stdin is not None
@@ -140,23 +124,14 @@ class JobProcess:
             raise self._ended() from None
 
     def finish(self) -> dict:
-        """Wait for the last task started; return its reply.
-
-        Raises:
-            JobFailed: the job raised, ended or took too long.
-        """
-        reply = self._reply(self.seconds)
+        """Wait for the last task started; return its reply, or raise `JobFailed`."""
+        reply = self._reply()
         if "error" in reply:
             raise JobFailed(describe_failure(reply))
         return reply
 
-    @property
-    def done(self) -> bool:
-        """True if the last task started has replied, or the process has ended."""
-        return not self._replies.empty()
-
     def kill_in_mid_write(self, base: str, table: str = "", data: int = 0) -> PendingWrite | None:
-        """Kill the process during a task, when a write is requested and not complete.
+        """Kill the process while a write is requested and not complete.
 
         Args:
             table: path of the table to watch; by default any.
@@ -172,7 +147,7 @@ class JobProcess:
             pending = pending_writes(self.endpoints, base, known)
             return [w for w in pending if table in ("", w.table) and w.data >= data]
 
-        while not self.done:
+        while self._replies.empty():  # no reply yet, and the process runs
             if look():
                 jvm = self.jvm
                 if jvm is None:
@@ -205,12 +180,12 @@ class JobProcess:
             self._replies.put(line)
         self._replies.put("")
 
-    def _reply(self, seconds: float) -> dict:
+    def _reply(self) -> dict:
         try:
-            line = self._replies.get(timeout=seconds)
+            line = self._replies.get(timeout=CALL_S)
         except queue.Empty:
             self.kill()
-            raise JobFailed(f"It did not end within {seconds:.0f} s.") from None
+            raise JobFailed(f"It did not end within {CALL_S} s.") from None
         if not line:
             raise self._ended()
         return json.loads(line)
@@ -224,9 +199,14 @@ class JobProcess:
         )
 
 
+def objects_below(endpoints: Endpoints, base: str) -> Iterator[store.StoredObject]:
+    """List the objects below a folder."""
+    return store.list_objects(endpoints, store.key_of(base) + "/")
+
+
 def pending_writes(endpoints: Endpoints, base: str, known: set[str]) -> list[PendingWrite]:
     """Writes to tables below a folder that are requested and not complete, oldest first."""
-    keys = [found.key for found in store.list_objects(endpoints, store.key_of(base) + "/")]
+    keys = [found.key for found in objects_below(endpoints, base)]
     begun: dict[tuple[str, str], str] = {}
     complete = set()
     for key in keys:
@@ -250,18 +230,16 @@ def pending_writes(endpoints: Endpoints, base: str, known: set[str]) -> list[Pen
 
 def completed_writes(endpoints: Endpoints, base: str) -> set[str]:
     """Requested times of all complete writes to tables below a folder."""
-    keys = (found.key for found in store.list_objects(endpoints, store.key_of(base) + "/"))
-    instants = (parse_timeline_key(key) for key in keys)
+    instants = (parse_timeline_key(found.key) for found in objects_below(endpoints, base))
     return {instant.requested for instant in instants if instant and instant.completed}
 
 
 def tables_below(endpoints: Endpoints, base: str) -> list[str]:
     """Paths of all Hudi tables below a folder, without their metadata tables."""
     mark = "/.hoodie/hoodie.properties"
-    keys = (found.key for found in store.list_objects(endpoints, store.key_of(base) + "/"))
     return sorted(
         f"s3a://{endpoints.bucket}/{key.removesuffix(mark)}"
-        for key in keys
+        for key in (found.key for found in objects_below(endpoints, base))
         if key.endswith(mark) and "/.hoodie/metadata/" not in key
     )
 
@@ -269,7 +247,7 @@ def tables_below(endpoints: Endpoints, base: str) -> list[str]:
 def largest_table(endpoints: Endpoints, base: str) -> str:
     """Path of the Hudi table below a folder with the most bytes of data."""
     sizes = dict.fromkeys(tables_below(endpoints, base), 0)
-    for found in store.list_objects(endpoints, store.key_of(base) + "/"):
+    for found in objects_below(endpoints, base):
         if "/.hoodie/" not in found.key:
             for table in sizes:
                 if found.key.startswith(store.key_of(table) + "/"):
@@ -295,11 +273,7 @@ def _last_line(log: Path) -> str:
 
 
 def check_services(endpoints: Endpoints) -> None:
-    """Fail unless the object store answers.
-
-    Raises:
-        LabError: it does not.
-    """
+    """Raise a `LabError` unless the object store answers."""
     try:
         next(store.list_objects(endpoints, "capstone-is-the-store-there/"), None)
     except Exception as error:

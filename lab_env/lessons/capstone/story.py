@@ -7,7 +7,7 @@ neighbours; the right answers do not depend on the order of arrival.
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Any, ClassVar
@@ -21,41 +21,31 @@ CRASHES = ("crash 1", "crash 2", "crash 3")
 DELIVERIES = (FIRST, *CRASHES, LATE, VERSION_2)
 MALFORMED = 0.02  # of the messages
 RESENT = 0.03
+HELD_BACK = 0.06  # of the events before version 2
 HELD_BACK_FORGOTTEN = 2  # late events per deleted owner
+MINUTE = timedelta(minutes=1)
 
 Event = dict[str, Any]
+Changes = Callable[[Event, Random], Event]  # fields to change, which malforms the event
 
 
 @dataclass(frozen=True)
 class Sent:
-    """One message of a story.
-
-    Args:
-        send: passed to Kafka.
-        event: the valid event in it; None if it is malformed.
-    """
+    """One message of a story."""
 
     send: Send
-    event: Event | None
+    event: Event | None  # None if the message is malformed
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One question to the learner's tables, and the form of its answer.
+    """One question to the learner's tables, and the form of its answer."""
 
-    Args:
-        name: its key in the result of `answers`.
-        asks: the question, a sentence.
-        keys: columns that identify a row.
-        values: the other columns.
-        tolerance: allowed error of a number; 0 for exact ones, such as money.
-    """
-
-    name: str
+    name: str  # its key in the result of `answers`
     asks: str
-    keys: tuple[str, ...]
-    values: tuple[str, ...]
-    tolerance: float = 0.0
+    keys: tuple[str, ...]  # columns that identify a row
+    values: tuple[str, ...]  # the other columns
+    tolerance: float = 0.0  # allowed error of a number; 0 for exact ones, such as money
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -73,16 +63,11 @@ DEAD_LETTERS = Answer(
 
 @dataclass(frozen=True)
 class Story:
-    """All messages of one seed.
-
-    Args:
-        variant: its name.
-        deliveries: messages of each delivery, in the order of sending.
-    """
+    """All messages of one seed."""
 
     variant: str
     seed: int
-    deliveries: Mapping[str, list[Sent]]
+    deliveries: Mapping[str, list[Sent]]  # in the order of sending
 
     def messages(self, deliveries: Iterable[str] = DELIVERIES) -> list[Sent]:
         """Messages of some deliveries."""
@@ -100,22 +85,32 @@ class Variant(ABC):
     title: ClassVar[str]
     entity: ClassVar[str]  # the column with the owner whose data can be deleted
     forget_op: ClassVar[str]
+    forget_times: ClassVar[tuple[str, ...]] = ("ts", "received_at")  # time fields of that event
+    leaving: ClassVar[tuple[str, str]]  # owners deleted in the first and in the late delivery
+    until: ClassVar[dict[str, datetime]]  # end of each delivery's arrivals; see `schedule`
+    late_span: ClassVar[timedelta]  # held-back events arrive so soon after the last crash
+    mistakes: ClassVar[dict[str, Changes]]  # ways to malform an event, besides `CORRUPTIONS`
     rows: ClassVar[Answer]  # one row per key, in its newest version, with its `event_id`
     questions: ClassVar[tuple[Answer, ...]]
-    most_files: ClassVar[int]  # that a snapshot query may open at the end
+    most_files: ClassVar[int] = 40  # that a snapshot query may open at the end
     wish: ClassVar[str]  # the requirements, for the learner
     fields: ClassVar[dict[str, str]]  # fields of an event with their meaning
     valid: ClassVar[tuple[str, ...]]  # a message that breaks one of these rules is malformed
     changes: ClassVar[str]  # changes in version 2 of the app
 
-    @property
-    def answers(self) -> tuple[Answer, ...]:
-        """All results that `answers` must return."""
-        return (self.rows, *self.questions, DEAD_LETTERS)
-
-    @abstractmethod
     def story(self, seed: int) -> Story:
         """Messages of a seed."""
+        generator = StoryGenerator(self, seed)
+        self.generate(generator)
+        return generator.story()
+
+    @abstractmethod
+    def generate(self, generator: "StoryGenerator") -> None:
+        """Add the events of all owners, and let two of them leave."""
+
+    @abstractmethod
+    def as_sent(self, event: Event, delivery: str) -> Event:
+        """Fields of an event's message, as the app's version in this delivery sends it."""
 
     @abstractmethod
     def winners(self, events: Iterable[Event]) -> dict[tuple, Event]:
@@ -164,25 +159,15 @@ class Variant(ABC):
         return found | {one.name: self.answer(one, events) for one in self.questions}
 
 
-@dataclass
-class Plot:
-    """Collects the events of a story, and makes its messages.
+class StoryGenerator:
+    """Collects the events of a story, and makes its messages."""
 
-    Args:
-        seed: of all random choices.
-        encode: encodes an event for the version of its delivery.
-        key: Kafka key of an event.
-        spoil: additional ways to malform an event, by name.
-    """
-
-    variant: Variant
-    seed: int
-    encode: Callable[[Event, str], bytes]
-    key: Callable[[Event], str]
-    spoil: Mapping[str, Callable[[Event, Random], bytes]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.chance = Random(f"{self.variant.name}-{self.seed}")
+    def __init__(self, variant: Variant, seed: int):
+        self.variant, self.seed = variant, seed
+        self.chance = Random(f"{variant.name}-{seed}")
+        early, late = variant.leaving
+        # The time of each request for deletion, after which the owner sends nothing.
+        self.gone = {early: variant.until[FIRST] - MINUTE, late: variant.until[LATE] - MINUTE}
         self._planned: dict[str, list[Event]] = {name: [] for name in DELIVERIES}
         self._count = 0
 
@@ -194,6 +179,31 @@ class Plot:
     def add(self, delivery: str, event: Event) -> None:
         """Let an event arrive in a delivery."""
         self._planned[delivery].append(event)
+
+    def leave(self, owner: str) -> None:
+        """Add an owner's request for deletion."""
+        time = self.gone[owner]
+        forget = {"event_id": self.event_id(), "op": self.variant.forget_op}
+        forget |= {self.variant.entity: owner}
+        forget |= dict.fromkeys(self.variant.forget_times, text(time))
+        self.add(self.delivery_at(time), forget)
+
+    def delivery_at(self, arrival: datetime) -> str:
+        """Delivery for an arrival time."""
+        ends = self.variant.until.items()
+        return next((name for name, end in ends if arrival < end), VERSION_2)
+
+    def late_arrival(self) -> datetime:
+        """Arrival time of a held-back event."""
+        begin = self.variant.until[CRASHES[-1]]
+        return between(self.chance, begin, begin + self.variant.late_span)
+
+    def arrival(self, planned: datetime) -> tuple[str, datetime]:
+        """Delivery and time at which an event arrives; some are held back."""
+        delivery = self.delivery_at(planned)
+        if delivery != VERSION_2 and self.chance.random() < HELD_BACK:
+            return LATE, self.late_arrival()
+        return delivery, planned
 
     def story(self) -> Story:
         """Make the messages: events in the order of arrival, some resent, some malformed.
@@ -218,7 +228,7 @@ class Plot:
         return Story(self.variant.name, self.seed, deliveries)
 
     def _hold_back_forgotten(self) -> None:
-        """Let one event of each deleted owner arrive after the deletion."""
+        """Let two events of each deleted owner arrive after the deletion."""
         first, late = self._planned[FIRST], self._planned[LATE]
         for gone in sorted(self.variant.forgotten(e for es in self._planned.values() for e in es)):
             own = [
@@ -232,46 +242,46 @@ class Plot:
 
     def _with_malformed(self, name: str, messages: list[tuple[Event, str, str]]) -> list[Sent]:
         sent = [
-            self._sent(event, self.encode(event, version), kind)
+            self._sent(event, self._encoded(event, version), kind)
             for event, version, kind in messages
         ]
-        ways = {**SPOIL, **self.spoil}
+        ways = [*CORRUPTIONS, *self.variant.mistakes]
         usual = [m for m in messages if m[0]["op"] != self.variant.forget_op]
-        for way in [*ways] * max(1, round(len(sent) * MALFORMED / len(ways))):
+        for way in ways * max(1, round(len(sent) * MALFORMED / len(ways))):
             event, version, _ = self.chance.choice(usual)
             event = event | {"event_id": self.event_id()}
-            if way in self.spoil:
-                value = self.spoil[way](event, self.chance)
+            if way in self.variant.mistakes:
+                changes = self.variant.mistakes[way](event, self.chance)
+                value = self._encoded(event, FIRST, **changes)
             else:
-                value = SPOIL[way](self.encode(event, version), self.chance)
+                value = CORRUPTIONS[way](self._encoded(event, version), self.chance)
             place = self.chance.randrange(len(sent) + 1)
             sent.insert(place, self._sent(event, value, f"malformed:{way}"))
         return sent
 
+    def _encoded(self, event: Event, delivery: str, **changes: object) -> bytes:
+        return json.dumps(self.variant.as_sent(event, delivery) | changes).encode()
+
     def _sent(self, event: Event, value: bytes, kind: str) -> Sent:
         self._count += 1
-        valid = not kind.startswith("malformed")
         send = Send(
             send_id=f"{self.variant.name}-{self.seed}-{self._count}",
             event_id=event["event_id"],
-            order_id=str(event[self.variant.entity]),
-            key=self.key(event),
+            order_id=event[self.variant.entity],
+            key=event[self.variant.entity],
             value=value,
             kind=kind,
             op=event["op"],
             order_ts=micros(event["received_at"]),
             at=micros(event["received_at"]),
         )
-        return Sent(send, event if valid else None)
+        return Sent(send, None if kind.startswith("malformed") else event)
 
 
-def _without(name: str) -> Callable[[bytes, Random], bytes]:
-    def spoil(value: bytes, chance: Random) -> bytes:
-        fields = json.loads(value)
-        fields.pop(name)
-        return json.dumps(fields).encode()
-
-    return spoil
+def _without_id(value: bytes, chance: Random) -> bytes:
+    fields = json.loads(value)
+    del fields["event_id"]
+    return json.dumps(fields).encode()
 
 
 def _edited(**changes: object) -> Callable[[bytes, Random], bytes]:
@@ -279,41 +289,29 @@ def _edited(**changes: object) -> Callable[[bytes, Random], bytes]:
 
 
 # Ways to malform any event: from its bytes to other bytes.
-SPOIL: dict[str, Callable[[bytes, Random], bytes]] = {
+CORRUPTIONS: dict[str, Callable[[bytes, Random], bytes]] = {
     "not_json": lambda value, chance: b"gateway error 502: " + value[2:20],
     "empty": lambda value, chance: b"",
     "truncated": lambda value, chance: value[: chance.randrange(20, len(value) - 2)],
-    "missing_id": _without("event_id"),
+    "missing_id": _without_id,
     "unknown_op": _edited(op="ping"),
     "no_arrival": _edited(received_at=None),
 }
 
 
-def edited(changes: Callable[[Event, Random], Event]) -> Callable[[Event, Random], bytes]:
-    """Make a function that malforms an event by changing some fields."""
-    return lambda event, chance: json.dumps(event | changes(event, chance)).encode()
+def one_of(field: str, *values: object) -> Changes:
+    """Malform an event by one of some values in a field."""
+    return lambda event, chance: {field: chance.choice(values)}
+
+
+def clock_ahead(event: Event, chance: Random) -> Event:
+    """Malform an event by a clock that is years ahead of its arrival."""
+    return {"ts": "2031" + event["ts"][4:]}
 
 
 def schedule(*until: datetime) -> dict[str, datetime]:
     """End of arrivals for each delivery before version 2; the late one is the last."""
     return dict(zip((FIRST, *CRASHES, LATE), until, strict=True))
-
-
-def delivery_of(arrival: datetime, until: Mapping[str, datetime]) -> str:
-    """Delivery for an arrival time."""
-    return next((name for name, end in until.items() if arrival < end), VERSION_2)
-
-
-def late_arrival(chance: Random, until: Mapping[str, datetime], span: timedelta) -> datetime:
-    """Arrival time of a held-back event: after the last crash, within a span."""
-    begin = until[CRASHES[-1]]
-    return between(chance, begin, begin + span)
-
-
-def departures(until: Mapping[str, datetime], early: str, late: str) -> dict[str, datetime]:
-    """Times of the deletion requests: at the end of the first and of the late delivery."""
-    minute = timedelta(minutes=1)
-    return {early: until[FIRST] - minute, late: until[LATE] - minute}
 
 
 def at(day: int, hour: int, minute: int = 0, second: int = 0) -> datetime:

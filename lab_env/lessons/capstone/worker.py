@@ -29,11 +29,7 @@ OWN = str(Path(__file__).parents[2])
 
 
 class JobWorker:
-    """Serves the tasks; each method is one, and returns its reply.
-
-    Args:
-        spark: session for the job.
-    """
+    """Serves the tasks; each method is one, and returns its reply."""
 
     def __init__(self, spark: SparkSession):
         self.spark = spark
@@ -72,11 +68,7 @@ class JobWorker:
         return {}
 
     def run(self, source: dict, base: str) -> dict:
-        """Call `build`, and stop streams that only wait for messages.
-
-        Raises:
-            Unreadable: there was such a stream; `build` would never have returned.
-        """
+        """Call `build`; a stream that only waits for messages is stopped and refused."""
         done, endless = threading.Event(), []
         watch = threading.Thread(target=_stop_endless, args=(self.spark, done, endless))
         watch.start()
@@ -114,15 +106,11 @@ class JobWorker:
         found = {}
         for table in tables:
             rows = self.spark.read.format("hudi").load(table)
-            texts = [
-                name
-                for name, kind in rows.dtypes
-                if kind == "string" and not name.startswith("_hoodie_")
-            ]
             holds = F.lit(False)
-            for name in texts:
-                holds |= F.col(name).isin(ids)
-            found[table] = rows.where(holds).count() if texts else 0
+            for name, kind in rows.dtypes:
+                if kind == "string" and not name.startswith("_hoodie_"):
+                    holds |= F.col(name).isin(ids)
+            found[table] = rows.where(holds).count()
         return {"found": found}
 
     def mentioned(self, tables: list[str], pattern: str) -> dict:

@@ -12,7 +12,7 @@ from lab_env.course.exercises import REFERENCE
 from lab_env.lessons.capstone import certificate
 from lab_env.lessons.capstone.exam import (
     PRACTICE_SEED,
-    Course,
+    DeliverySchedule,
     Exam,
     Phase,
     Record,
@@ -117,9 +117,9 @@ def practice_topic(lab, variant: str) -> dict[str, str]:
     Returns:
         What `build` gets as `source`: options of Spark's Kafka source.
     """
-    course = Course(lab, variant_named(variant).story(PRACTICE_SEED))
-    course.deliver(FIRST)
-    return course.source
+    schedule = DeliverySchedule(lab, variant_named(variant).story(PRACTICE_SEED))
+    schedule.deliver(FIRST)
+    return schedule.source
 
 
 def sit_exam(

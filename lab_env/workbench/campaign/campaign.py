@@ -25,22 +25,17 @@ from lab_env.platform.processes.state import folder
 from lab_env.shop.ledger.book import ledger_directory
 from lab_env.workbench.campaign import report
 from lab_env.workbench.campaign.clones import verdict_of
+from lab_env.workbench.campaign.faults import outcome_of, run_case
 from lab_env.workbench.campaign.group import NAMESPACE, Group
 from lab_env.workbench.campaign.judge import KEYS, judge_rows, planted_losses, read_rows
-from lab_env.workbench.campaign.records import Records, report_path
-from lab_env.workbench.campaign.victims import outcome_of, run_case
+from lab_env.workbench.campaign.records import Records
 
 Say = Callable[[str], None]
 OWN = ("minio", "kafka")  # the lab's own servers, which a campaign freezes and kills
 
 
 class Campaign:
-    """One campaign.
-
-    Args:
-        seed: seed of the plan.
-        size: `small` or `full`; `planted` for the test of the campaign itself.
-    """
+    """One campaign; its size is `small`, `full`, or `planted` to test the campaign itself."""
 
     def __init__(self, seed: int, size: str, say: Say):
         self.plan = (find_case((), PLANTED),) if size == PLANTED else make_plan(seed, size)
@@ -49,11 +44,7 @@ class Campaign:
         self.lab: Lab | None = None
 
     def run(self, minutes: float | None = None) -> None:
-        """Run the remaining cases.
-
-        Args:
-            minutes: time after which no new case starts; None for no limit.
-        """
+        """Run the remaining cases; after some minutes, start no new one."""
         deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
         todo = self.records.open_cases(self.plan)
         for number, cases in groupby(todo, key=lambda case: case.group):
@@ -64,10 +55,7 @@ class Campaign:
     def run_case(self, case: Case, times: int = 1) -> list[Result]:
         """Run one case several times on its own tables; replace its earlier result.
 
-        Args:
-            case: a case of the plan, or the test of the campaign itself.
-            times: number of runs. The first unexpected result is saved; if there is none, the first
-                result.
+        The first unexpected result is saved; if there is none, the first result.
         """
         results = []
         for _ in range(times):
@@ -104,7 +92,7 @@ class Campaign:
     ) -> list[Result]:
         endpoints = services.endpoints()
         self.say(f"group {number}, tables {label}")
-        group = Group(endpoints, label, self.seed + number, self.say)
+        group = Group(endpoints, label, self.seed + number)
         self.records.save_group(number, attempt, {"label": label, "began_at": time.time()})
         began, results = time.time(), []
         try:
@@ -174,24 +162,18 @@ class Campaign:
 
 
 def main(
-    seed: int = 17,
-    size: str = "small",
-    minutes: float | None = None,
-    resume: bool = False,
-    case: str | None = None,
-    times: int = 1,
-    console: Console | None = None,
+    seed: int,
+    size: str,
+    minutes: float | None,
+    resume: bool,
+    case: str | None,
+    times: int,
+    console: Console,
 ) -> int:
-    """Run a campaign, or one case of it, and write its page to `LAB_HOME/campaign`.
+    """Run a campaign, or one case of it, and write its page; return the exit status.
 
-    Args:
-        size: `small` or `full`.
-        case: run only this case, for example `042`.
-
-    Returns:
-        Exit status: 0 only if all results are as expected.
+    The status is 0 only if all results are as expected.
     """
-    console = console or Console()
 
     def say(line: str) -> None:
         console.print(f"  {escape(line)}")
@@ -228,7 +210,7 @@ def _write_page(campaign: Campaign) -> None:
         campaign.records.results(),
         campaign.records.groups(),
     )
-    report_path(campaign.records).write_text(page)
+    campaign.records.page.write_text(page)
     results = campaign.records.results()
     recorded.keep(campaign.seed, campaign.size, results, campaign.records.folder / recorded.FILE)
 
@@ -240,7 +222,7 @@ def _finish(campaign: Campaign, console: Console) -> int:
         console.print(escape(report.in_words(row)))
     for problem in problems:
         console.print(f"[red]{escape(problem)}[/red]")
-    console.print(f"Report: {report_path(campaign.records)}")
+    console.print(f"Report: {campaign.records.page}")
     return 1 if problems else 0
 
 

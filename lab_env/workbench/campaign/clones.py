@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from collections.abc import Callable
 
 import pandas as pd
 
@@ -28,9 +29,7 @@ LOG_WAITS = 8
 class Clone:
     """A copy of a group's tables and checkpoints with its own writer, on the same topic.
 
-    Args:
-        group: the group to copy; its writer must not run.
-        case: its id is part of the copy's name.
+    The group's writer must not run while they are copied.
     """
 
     def __init__(self, group: Group, case: Case):
@@ -54,10 +53,7 @@ class Clone:
         return key
 
     def run(self, **options) -> str:
-        """Run a writer on the copy until it has caught up.
-
-        Returns:
-            The error that ended the writer; empty if it caught up.
+        """Run a writer on the copy until it has caught up; return the error that ended it.
 
         Raises:
             Stuck: the writer neither caught up nor failed in time.
@@ -95,25 +91,16 @@ class Clone:
 
     def wrong_up_to_its_batch(self) -> bool:
         """Return True if a readable table lacks events up to its newest batch or has wrong rows."""
-        wrong = []
+        group, wrong = self.group, False
         for sink in SINKS:
-            try:
-                ledger = self.group.feeder.ledger
-                wrong.append(not judge_table(self.group.endpoints, self.base, sink, ledger).ok)
-            except Exception:  # an error, so not silent
-                continue
-        return any(wrong)
+            with contextlib.suppress(Exception):  # an error, so not silent
+                judged = judge_table(group.endpoints, self.base, sink, group.feeder.ledger)
+                wrong |= not judged.ok
+        return wrong
 
 
 def damaged_table(group: Group, case: Case) -> tuple[str, str]:
-    """Copy a table and damage the copy.
-
-    Args:
-        case: log_cut, footer_cut, instant_cut or instant_gone.
-
-    Returns:
-        The path of the copy, and the key of the damaged file relative to it.
-    """
+    """Damage a copy of a table; return its path, and the damaged file's key relative to it."""
     source = table_path(group.base, case.sink)
     for _ in range(LOG_WAITS):
         with frozen(group.jvm().pid):
@@ -121,7 +108,7 @@ def damaged_table(group: Group, case: Case) -> tuple[str, str]:
             prefix = f"{store.key_of(target)}/"
             store.delete_prefix(group.endpoints, prefix)
             store.copy_prefix(group.endpoints, f"{store.key_of(source)}/", prefix)
-        key = _victim(group, case, target)
+        key = _file_to_damage(group, case, target)
         if key:
             break
         group.feeder.send(100)  # the newest slices have no log: they have just been compacted
@@ -129,12 +116,12 @@ def damaged_table(group: Group, case: Case) -> tuple[str, str]:
     else:
         raise RuntimeError(f"{source} has no file to damage")
     full = f"{prefix}{key}"
+    size = len(store.read(group.endpoints, full))
     if case.fault == "instant_gone":
         store.delete(group.endpoints, full)
-    elif case.fault == "instant_cut":
-        cut(group.endpoints, full, keep=len(store.read(group.endpoints, full)) // 2)
     else:
-        cut(group.endpoints, full, keep=len(store.read(group.endpoints, full)) - CUT_BYTES)
+        keep = size // 2 if case.fault == "instant_cut" else size - CUT_BYTES
+        cut(group.endpoints, full, keep)
     return target, key
 
 
@@ -151,20 +138,18 @@ def read_damaged(group: Group, table: str, sink: str) -> dict[str, str]:
     except Exception as error:
         told["check of the files"] = f"found: {error}"
     path = checkpoint_path(group.base, sink)
-    receipt = table_receipt_or_none(group.endpoints, table)
+    receipt = None
+    with contextlib.suppress(Exception):  # its newest commit is unreadable
+        receipt = table_receipt(group.endpoints, table)
     differs = what_differs(read_state(group.endpoints, path), receipt, table, path)
     told["check of the stream"] = f"found: {differs}" if differs else "nothing found"
     return told
 
 
-def verdict_of(group: Group, read, sink: str) -> str:
-    """Compare the rows that a reader returns with everything sent; return the verdict as text.
-
-    Args:
-        read: function that returns the rows as a pandas DataFrame.
-    """
+def verdict_of(group: Group, read: Callable[[], pd.DataFrame], sink: str) -> str:
+    """Compare the rows that a reader returns with everything sent; return the verdict as text."""
     try:
-        rows: pd.DataFrame = read()
+        rows = read()
     except Exception as error:
         return f"error: {why(error)}"
     judged = judge_rows(group.feeder.ledger.frame(), rows[list(KEYS)], sink)
@@ -177,14 +162,6 @@ def why(error: Exception) -> str:
     lines = str(error).splitlines() or [""]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     return (causes[-1] if causes else f"{type(error).__name__}: {lines[0]}")[:300]
-
-
-def table_receipt_or_none(endpoints: Endpoints, table: str):
-    """Return a table's newest batch; None if its newest commit is unreadable."""
-    try:
-        return table_receipt(endpoints, table)
-    except Exception:
-        return None
 
 
 def older_checkpoint(clone: Clone, case: Case) -> str:
@@ -204,8 +181,8 @@ def cut(endpoints: Endpoints, key: str, keep: int) -> str:
     return key
 
 
-def _victim(group: Group, case: Case, table: str) -> str:
-    """Return the key of the file to damage, relative to the table; empty if there is none."""
+def _file_to_damage(group: Group, case: Case, table: str) -> str:
+    """Return the file's key, relative to the table; empty if there is none."""
     picture = xray(group.endpoints, table)
     if case.fault in ("instant_cut", "instant_gone"):
         newest = max(picture.completed_writes.values(), key=lambda write: write.completed)

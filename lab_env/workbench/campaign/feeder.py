@@ -19,9 +19,7 @@ class Feeder:
     """A thread that sends events, which depend only on seed and name, not on the time.
 
     Args:
-        bootstrap: `host:port` of the broker.
         ledger: folder of the topic's ledger.
-        seed: seed of the events.
         name: part of every event's id.
         rate: events per second.
     """
@@ -45,11 +43,7 @@ class Feeder:
             self._thread.start()
 
     def pause(self) -> None:
-        """Stop sending, and wait until each send is acknowledged, has failed or has timed out.
-
-        Raises:
-            RuntimeError: the thread failed.
-        """
+        """Stop sending, and wait until each send is acknowledged, has failed or has timed out."""
         if self._thread is not None:
             self._stop.set()
             self._thread.join()
@@ -65,13 +59,9 @@ class Feeder:
         finally:
             sender.close()
 
-    def settle(self, seconds: float = SETTLE_SECONDS) -> None:
-        """Search the topic for sends without a known result until none is left or time is up.
-
-        Args:
-            seconds: maximum wait. A send may still arrive until it times out.
-        """
-        deadline = time.monotonic() + seconds
+    def settle(self) -> None:
+        """Search the topic for sends without a known result until none is left or time is up."""
+        deadline = time.monotonic() + SETTLE_SECONDS
         while (self.ledger.frame()["state"] == "unknown").any():
             self.ledger.settle(self._bootstrap, self._topic)
             if time.monotonic() > deadline:

@@ -3,13 +3,12 @@
 import contextlib
 import subprocess
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from html import escape
 
 import psutil
 
-from lab_env.lab.faults.gate import Gate, Rule
+from lab_env.lab.faults.gate import Gate
 from lab_env.lab.faults.writers import jvm_of
 from lab_env.lab.handle import namespace_of
 from lab_env.lessons.recorded.campaign_plan import SINKS
@@ -50,36 +49,20 @@ class Stuck(Exception):
     """The pipeline did not catch up in time."""
 
 
-@dataclass(frozen=True)
-class Recovery:
-    """A pipeline's recovery from a fault.
-
-    Args:
-        seconds: time until everything sent before the end of the fault was committed.
-        restarts: number of writer starts needed.
-    """
-
-    seconds: float
-    restarts: int
-
-
 class Group:
     """The pipeline of one group.
 
     Args:
         label: part of its topic and folder names, for example `17-small-g01-1`.
-        seed: seed of its events.
+        seed: of its events.
     """
 
-    def __init__(
-        self, endpoints: Endpoints, label: str, seed: int, say: Callable[[str], None] = print
-    ):
+    def __init__(self, endpoints: Endpoints, label: str, seed: int):
         self.endpoints = endpoints
         self.label = label
         self.topic = f"{namespace_of(NAMESPACE)}.{label}"
         self.base = f"s3a://{endpoints.bucket}/{namespace_of(NAMESPACE)}/{label}"
         self.writer = Writer(f"writer-{namespace_of(NAMESPACE)}-{label}")
-        self.say = say
         self.gate = Gate(endpoints.s3_endpoint)
         self.patience = STALL_SECONDS
         self.processor_seconds = 0.0
@@ -137,11 +120,14 @@ class Group:
         """Return the topic's end offsets by topic partition."""
         return topic_end_offsets(self.endpoints.kafka_bootstrap, self.topic)
 
-    def recover(self, start: bool = False) -> Recovery:
+    def recover(self, start: bool = False) -> tuple[float, int]:
         """Wait until everything sent so far is committed; restart a failed writer.
 
         Args:
             start: whether the writer is dead and has to be started first.
+
+        Returns:
+            The seconds until then, and the number of writer starts needed.
 
         Raises:
             Stuck: the writer has not caught up in time, or fails repeatedly.
@@ -153,7 +139,7 @@ class Group:
             left = RECOVERY_SECONDS - (time.monotonic() - began)
             try:
                 self.writer.wait_caught_up(self.endpoints, ends, max(left, 1))
-                return Recovery(round(time.monotonic() - began, 1), restarts)
+                return round(time.monotonic() - began, 1), restarts
             except LabError as error:
                 if left <= 0 or restarts >= RESTARTS or self.writer.state()["state"] == "running":
                     raise Stuck(str(error)) from error
@@ -162,36 +148,26 @@ class Group:
             restarts += 1
 
     def rest(self) -> None:
-        """Stop sending, and wait until everything sent is committed or known to be lost.
-
-        Raises:
-            Stuck: the writer has not caught up in time.
-        """
+        """Stop sending, and wait until everything sent is committed or known to be lost."""
         self.feeder.pause()
         self.feeder.settle()
         self.recover()
 
     def judge(self, whole: bool = False) -> list[Judgement]:
-        """Compare both tables with the ledger, using hudi-rs.
-
-        Args:
-            whole: whether the tables must contain everything sent.
-        """
-        return [
-            judge_table(self.endpoints, self.base, sink, self.feeder.ledger, whole)
-            for sink in SINKS
-        ]
+        """Compare both tables with the ledger, using hudi-rs; see `judge_table`."""
+        ledger = self.feeder.ledger
+        return [judge_table(self.endpoints, self.base, sink, ledger, whole) for sink in SINKS]
 
     def receipts(self) -> dict[str, str]:
         """Describe the progress of each sink, according to its checkpoint and its table."""
-        return {sink: self._receipt(sink) for sink in SINKS}
+        told = {}
+        for sink in SINKS:
+            state = read_state(self.endpoints, checkpoint_path(self.base, sink))
+            receipt = table_receipt(self.endpoints, table_path(self.base, sink))
+            told[sink] = state_in_words(state, receipt.batch if receipt else -1)
+        return told
 
-    def _receipt(self, sink: str) -> str:
-        state = read_state(self.endpoints, checkpoint_path(self.base, sink))
-        receipt = table_receipt(self.endpoints, table_path(self.base, sink))
-        return state_in_words(state, receipt.batch if receipt else -1)
-
-    def evidence(self, rule: Rule | None = None) -> dict:
+    def evidence(self) -> dict:
         """Collect evidence of a failure: requests, checkpoints, timelines and the writer's log."""
         listings = {}
         for sink in SINKS:
@@ -202,7 +178,6 @@ class Group:
             "label": self.label,
             "topic": self.topic,
             "base": self.base,
-            "rule": f"{rule.kind} {rule.action} {rule.k}: {rule.request}" if rule else "",
             "requests": [
                 f"{r.number} {r.method} {r.key} {r.kind} {r.size} {r.status} {r.fate}"
                 for r in self.gate.last(20)
@@ -215,7 +190,6 @@ class Group:
         }
 
     def _xray(self, sink: str) -> str:
-        """Return the X-ray of a table's current state as HTML, or the error that prevented it."""
         try:
             return as_html(xray(self.endpoints, table_path(self.base, sink)))
         except Exception as error:  # a damaged table deserves a look, it is no failure here

@@ -27,32 +27,22 @@ TRIES = 5
 
 @dataclass(frozen=True)
 class Judgement:
-    """Result of comparing a table with the ledger.
-
-    Args:
-        reader: name of the reader, for example `hudi-rs`.
-        batch: newest batch in the table; None if the table must contain everything sent.
-        rows: number of rows in the table.
-        expected: number of rows that it should have.
-        wrong: number of wrong keys by category; categories without any are left out.
-        examples: up to five wrong keys by category.
-        biographies: what ledger and table record about up to five wrong keys.
-        seconds: time it took to read the table.
-    """
+    """Result of comparing a table with the ledger."""
 
     sink: str
     reader: str
-    batch: int | None
+    batch: int | None  # newest in the table; None if the table must contain everything sent
     rows: int
     expected: int
+    # By category; those without wrong keys are left out.
     wrong: dict[str, int] = field(default_factory=dict)
     examples: dict[str, list[str]] = field(default_factory=dict)
+    # What ledger and table record about up to five wrong keys.
     biographies: dict[str, list[str]] = field(default_factory=dict)
-    seconds: float = 0
 
     @property
     def ok(self) -> bool:
-        """True if no row is missing, duplicated, stale or present despite an erasure."""
+        """True if nothing is wrong."""
         return not self.wrong
 
     def __str__(self) -> str:
@@ -65,9 +55,6 @@ def read_rows(endpoints: Endpoints, table: str) -> pd.DataFrame:
     """Read a table's latest state with hudi-rs.
 
     This sets environment variables of this process: the store's address and keys.
-
-    Args:
-        table: its path, `s3a://...`.
     """
     store.export_environment(endpoints)
     built = HudiTableBuilder.from_base_uri(table.replace("s3a://", "s3://")).build()
@@ -100,24 +87,17 @@ def judge_rows(
     sink: str,
     reader: str = "hudi-rs",
     batch: int | None = None,
-    seconds: float = 0,
 ) -> Judgement:
     """Compare rows with the sends that they must reflect.
 
-    Args:
-        sends: result of `sends_below`.
-        rows: rows with order_id, event_id, order_ts and, for the biographies, optionally Hudi's
-            columns.
-        reader: name of the reader, for example `hudi-rs`.
+    The rows have the columns `KEYS` and, for the biographies, optionally `META`.
     """
     found = reconcile.table(sends, rows[list(KEYS)], sink)
     wrong = {name: n for name in CATEGORIES if (n := getattr(found, name))}
     keys = list(dict.fromkeys(key for names in found.examples.values() for key in names))[:5]
     told = {key: biography(key, sends, rows) for key in keys}
     examples = {name: found.examples[name] for name in wrong}
-    return Judgement(
-        sink, reader, batch, found.rows, found.expected, wrong, examples, told, round(seconds, 2)
-    )
+    return Judgement(sink, reader, batch, found.rows, found.expected, wrong, examples, told)
 
 
 def biography(order: str, sends: pd.DataFrame, rows: pd.DataFrame) -> list[str]:
@@ -139,7 +119,6 @@ def judge_table(
     """Read a table with hudi-rs and compare it with its expected content.
 
     Args:
-        sink: `cow` or `mor`.
         whole: whether the table must contain everything sent, regardless of its newest batch.
 
     Raises:
@@ -148,34 +127,27 @@ def judge_table(
     table = table_path(base, sink)
     for _ in range(TRIES):
         before = table_receipt(endpoints, table)
-        began = time.monotonic()
         empty = pd.DataFrame(columns=[*KEYS, *META])
         rows = read_rows(endpoints, table) if before else empty
-        seconds = time.monotonic() - began
         if table_receipt(endpoints, table) == before:
             break
         time.sleep(0.5)
     else:
         raise TimeoutError(f"{table} changed during each of {TRIES} readings")
     if whole:
-        return judge_rows(ledger.frame(), rows, sink, seconds=seconds)
+        return judge_rows(ledger.frame(), rows, sink)
     ends: dict[int, int] = {}
     if before:
         key = f"{store.key_of(checkpoint_path(base, sink))}/offsets/{before.batch}"
         ends = offsets_in(store.read(endpoints, key))
     sends = sends_below(ledger.frame(), ends)
-    return judge_rows(sends, rows, sink, batch=before.batch if before else -1, seconds=seconds)
+    return judge_rows(sends, rows, sink, batch=before.batch if before else -1)
 
 
 def planted_losses(sends: pd.DataFrame, rows: pd.DataFrame) -> dict[str, bool]:
     """Test the judge: falsify correct rows in several ways, and check that it reports each.
 
-    Args:
-        sends: a ledger's frame with which the rows agree.
-        rows: the table's rows, at least two.
-
-    Returns:
-        For each kind of falsification, whether the judge reported it in its category and no other.
+    Return for each kind whether the judge reported it in its category and no other.
     """
     first, second = rows.iloc[[0]], rows.iloc[[1]]
     planted = {

@@ -3,7 +3,6 @@
 import json
 import os
 from dataclasses import asdict
-from pathlib import Path
 
 from lab_env.lessons.recorded.campaign import Result
 from lab_env.lessons.recorded.campaign_plan import Case
@@ -11,16 +10,12 @@ from lab_env.platform.processes.state import folder
 
 
 class Records:
-    """The folder of one campaign's results.
-
-    Args:
-        seed: seed of the plan.
-        size: size of the plan.
-    """
+    """The folder of one campaign's results."""
 
     def __init__(self, seed: int, size: str):
         self.folder = folder("campaign") / f"{seed}-{size}"
         self.folder.mkdir(exist_ok=True)
+        self.page = self.folder / "index.html"
 
     def clear(self) -> None:
         """Delete the results of an earlier campaign with the same plan."""
@@ -61,8 +56,3 @@ class Records:
         partial = self.folder / f"{name}.new"
         partial.write_text(json.dumps(content, indent=1, default=str))
         os.replace(partial, self.folder / name)
-
-
-def report_path(records: Records) -> Path:
-    """Return the path of a campaign's page."""
-    return records.folder / "index.html"

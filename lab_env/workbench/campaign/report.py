@@ -16,6 +16,9 @@ from lab_env.platform.display.html import render, table
 from lab_env.platform.display.palette import GREEN, VERMILION
 
 Groups = Mapping[str, dict]
+ALIGNED = ("kill", "answer_lost", "store_error")  # faults that wait for a chosen request
+KILL_COUNTS = ("run", "landed", "failed")
+KEPT_EVIDENCE = ("receipts", "requests", "timelines", "xrays")
 OUTCOME_ORDER = ("survived", "loud", "guarded", "stuck", "wrong", "broken")
 
 
@@ -75,7 +78,9 @@ def campaign_page(
             f"{c.date}, {c.fault}: {' or '.join(c.before)}, now {' or '.join(c.after)}. {c.reason}"
             for c in changes()
         ],
-        matrix=_matrix(plan, results),
+        matrix=table(
+            ["kill at", "before", *KILL_COUNTS, "after", *KILL_COUNTS], kill_counts(plan, results)
+        ),
         unaligned=_unaligned(results),
         recovery=recovery_chart(ran) if any(r.recovery_seconds is not None for r in ran) else "",
         timeline=timeline(ran) if ran else "",
@@ -115,11 +120,11 @@ def _promises(plan: Sequence[Case]) -> list[dict]:
     ]
 
 
-def _matrix(plan: Sequence[Case], results: Results) -> str:
-    """Return a table of the kills at chosen requests: planned, run, landed and failed."""
+def kill_counts(plan: Sequence[Case], results: Results) -> list[list]:
+    """Count the kills before and after each class of requests: planned, run, landed, failed."""
     rows = []
     for point in POINTS:
-        cells: list[object] = [point]
+        cells: list = [point]
         for when in ("before", "after"):
             cases = [c for c in plan if c.fault == "kill" and (c.point, c.when) == (point, when)]
             ran = [results[case.id] for case in cases if case.id in results]
@@ -127,8 +132,7 @@ def _matrix(plan: Sequence[Case], results: Results) -> str:
             bad = sum(not result.ok for result in ran)
             cells += [len(cases), len(ran), landed, bad]
         rows.append(cells)
-    counts = ("run", "landed", "failed")
-    return table(["kill at", "before", *counts, "after", *counts], rows)
+    return rows
 
 
 def _unaligned(results: Results) -> str:
@@ -136,15 +140,10 @@ def _unaligned(results: Results) -> str:
     landed = Counter(
         result.landed
         for result in results.values()
-        if result.landed.startswith(("in ", "after ", "idle", "missed")) and not _is_aligned(result)
+        if result.landed.startswith(("in ", "after ", "idle", "missed"))
+        and not (result.fault in ALIGNED and result.where.startswith(result.landed))
     )
     return table(["landed", "times"], landed.most_common()) if landed else ""
-
-
-def _is_aligned(result: Result) -> bool:
-    return result.fault in ("kill", "answer_lost", "store_error") and result.where.startswith(
-        result.landed
-    )
 
 
 def timeline(ran: Sequence[Result]) -> str:
@@ -234,10 +233,7 @@ def _failure(result: Result, command: str) -> dict:
         "error": evidence.get("error") or evidence.get("said") or "",
         "lives": lives,
         "readers": result.readers,
-        "receipts": evidence.get("receipts") or {},
-        "requests": evidence.get("requests") or [],
-        "timelines": evidence.get("timelines") or {},
-        "xrays": evidence.get("xrays") or {},
+        **{name: evidence.get(name) or {} for name in KEPT_EVIDENCE},
         "log": "\n".join(evidence.get("log") or [])[-12_000:],
         "threads": escape(evidence.get("threads") or "")[:8000],
     }

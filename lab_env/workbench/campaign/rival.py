@@ -30,15 +30,12 @@ BEGIN = 1_700_000_000  # seconds since 1970, of the first attempt's order_ts
 class Attempt:
     """One write of one writer: a row of its own, and a row that the writers of its partition share.
 
-    Args:
-        writer: name of the writer.
-        number: number of the attempt, from 1.
-        error: empty if the write succeeded. After a conflict its rows are not in the table; after
-            any other error they may be, because a step after the commit may have failed.
+    After a conflict its rows are not in the table. After any other error they may be, because a
+    step after the commit may have failed.
     """
 
     writer: str
-    number: int
+    number: int  # from 1
     error: str = ""
 
     @property
@@ -76,13 +73,9 @@ def write(spark: SparkSession, options: dict[str, str], table: str, attempt: Att
         frame = spark.sql(f"SELECT * FROM VALUES {rows} AS rows({columns})")
         frame.write.format("hudi").options(**options).mode("append").save(table)
     except Exception as error:  # any error: the writer tries again, as a scheduler would
-        return next((e for e in _causes(str(error)) if CONFLICT in e), str(error)[:500])
+        causes = (line.strip() for line in str(error).splitlines() if "Exception" in line)
+        return next((cause for cause in causes if CONFLICT in cause), str(error)[:500])
     return ""
-
-
-def _causes(error: str) -> list[str]:
-    """Return the lines of a Java stack trace that name an exception."""
-    return [line.strip() for line in error.splitlines() if "Exception" in line]
 
 
 def write_until_done(

@@ -9,7 +9,6 @@ from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from typing import Any
 
-import pandas as pd
 import psutil
 
 from lab_env.lab.handle import namespace_of
@@ -57,7 +56,8 @@ def _judge(group: Group, table: str, attempts: list[Attempt], result: Result) ->
         f"otherwise; {len(done)} of {len({a.writer for a in attempts})} writers done"
     )
     shown = read_rows(group.endpoints, table)
-    wrong = differences(done, unknown, _rows(shown))
+    rows = shown[["order_id", "event_id"]].itertuples(index=False, name=None)
+    wrong = differences(done, unknown, list(rows))
     counts = ", ".join(f"{len(rows)} {name}" for name, rows in wrong.items()) or "equal"
     result.judgements.append(f"after: {len(shown)} rows, {counts}")
     result.evidence["said"] = "\n".join(sorted({attempt.error for attempt in lost}))[:4000]
@@ -66,18 +66,13 @@ def _judge(group: Group, table: str, attempts: list[Attempt], result: Result) ->
     result.outcome = "wrong" if wrong else "survived" if done else "stuck"
 
 
-def _rows(frame: pd.DataFrame) -> list[Row]:
-    return list(frame[["order_id", "event_id"]].itertuples(index=False, name=None))
-
-
 def differences(
     done: Iterable[Attempt], unknown: Iterable[Attempt], shown: list[Row]
 ) -> dict[str, set[Row]]:
     """Compare a table's rows with the writers' attempts.
 
-    Args:
-        unknown: attempts that failed for another reason than a conflict, so that their rows may or
-            may not be in the table.
+    Rows of the `unknown` attempts, which failed for another reason than a conflict, may or may not
+    be in the table.
 
     Returns:
         Rows by kind: `missing`; `unexpected`, including rows of a write that lost a conflict;
@@ -117,27 +112,20 @@ class _Rival:
             )
 
     def go_on(self) -> None:
-        """Tell the process to start writing."""
         self._process.stdin.write("\n")
         self._process.stdin.flush()
 
     def answer(self) -> str:
-        """Read the process's next line.
-
-        Raises:
-            RuntimeError: it has ended.
-        """
+        """Read the process's next line; raise a `RuntimeError` if it has ended."""
         line = self._process.stdout.readline()
         if not line:
             raise RuntimeError(f"a process of writers ended: {supervisor.log_tail(self._name)}")
         return line
 
     def processes(self) -> list[psutil.Process]:
-        """Return the process and its JVM."""
         return process_tree(self._process.pid)
 
     def let_end(self) -> None:
-        """Close the process's input, so that it ends when its work is done."""
         with contextlib.suppress(BrokenPipeError):
             self._process.stdin.close()
 

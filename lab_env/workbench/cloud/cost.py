@@ -4,9 +4,6 @@ Prices come from `data/prices.csv`, and all figures in docs/cloud.md come from t
 tiers, taxes and data transfer to the internet are left out.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-
 from lab_env.platform.prices import read_prices
 
 ITEMS = {
@@ -51,89 +48,61 @@ VCPUS = 6
 MEMORY_GB = 24
 
 
-@dataclass(frozen=True)
-class Line:
-    """One line of a bill.
-
-    Args:
-        usd: amount in US dollars.
-    """
-
-    part: str
-    usd: float
-
-
 def bill(
     hours: float, stream: str = "msk", host: bool = True, prices: dict[str, float] | None = None
-) -> list[Line]:
-    """Compute the cost of a stack over its lifetime.
+) -> dict[str, float]:
+    """Compute the cost of a stack over its lifetime: US dollars by part.
+
+    All resources run the whole time, but orders arrive only on the first afternoon.
 
     Args:
-        hours: lifetime. All resources run the whole time, but orders arrive only on the first
-            afternoon.
         stream: one of `STREAMS`.
-        host: whether it has a notebook host.
         prices: prices by item; by default those in the file.
-
-    Returns:
-        The lines, most expensive first.
     """
     price = read_prices(ITEMS) if prices is None else prices
     sending = min(hours, AFTERNOON)
     events = EVENTS_PER_SECOND * 3600 * sending
     sent = events * GB_PER_EVENT
     months = hours / MONTH
-    streams = {
-        "none": [],
-        "msk": [
-            Line("MSK Serverless: the cluster", hours * price["msk_cluster"]),
-            Line(
-                "MSK Serverless: partitions, data in and out",
-                hours * PARTITIONS * price["msk_partition"]
-                + sent * price["msk_in"]
-                + READERS * sent * price["msk_out"],
-            ),
-        ],
-        "kinesis": [
-            Line(
-                "Kinesis: shards and records",
-                hours * SHARDS * price["kinesis_shard"] + events / 1e6 * price["kinesis_put"],
-            )
-        ],
-    }
-    # Without a stream the writer has nothing to read.
-    writer = hours * (VCPUS * price["emr_vcpu"] + MEMORY_GB * price["emr_memory"])
-    requests = sending * COMMITS_PER_HOUR * REQUESTS_PER_COMMIT / 1000 * price["put"]
+    lines: dict[str, float] = {}
+    if stream == "msk":
+        lines["MSK Serverless: the cluster"] = hours * price["msk_cluster"]
+        lines["MSK Serverless: partitions, data in and out"] = (
+            hours * PARTITIONS * price["msk_partition"]
+            + sent * price["msk_in"]
+            + READERS * sent * price["msk_out"]
+        )
+    if stream == "kinesis":
+        lines["Kinesis: shards and records"] = (
+            hours * SHARDS * price["kinesis_shard"] + events / 1e6 * price["kinesis_put"]
+        )
+    logs = 0.0
+    if stream != "none":  # without a stream the writer has nothing to read
+        logs = hours * LOG_GB_PER_HOUR * price["logs"]
+        lines["EMR Serverless: the writer"] = hours * (
+            VCPUS * price["emr_vcpu"] + MEMORY_GB * price["emr_memory"]
+        )
+    if host:
+        lines["Notebook host: instance, disk, address"] = (
+            hours * (price["host"] + price["address"]) + months * DISK_GB * price["disk"]
+        )
     endpoints = ENDPOINTS + (stream == "kinesis")
-    machine = hours * (price["host"] + price["address"]) + months * DISK_GB * price["disk"]
+    requests = sending * COMMITS_PER_HOUR * REQUESTS_PER_COMMIT / 1000
     alarms = (stream != "none") + host
     watching = months * (price["metric"] + alarms * price["alarm"] + price["dashboard"])
-    logs = hours * LOG_GB_PER_HOUR * price["logs"]
-    return [
-        *streams[stream],
-        *([Line("EMR Serverless: the writer", writer)] if stream != "none" else []),
-        *([Line("Notebook host: instance, disk, address", machine)] if host else []),
-        Line("Endpoints of the private subnets", hours * endpoints * price["endpoint"]),
-        Line("S3: requests, at most", requests),
-        Line("S3: storage", months * STORED_GB * price["storage"]),
-        Line("Logs, metric, alarms, dashboard", watching + (logs if stream != "none" else 0)),
-    ]
-
-
-def total(lines: Sequence[Line]) -> float:
-    """Return the sum of a bill in US dollars."""
-    return sum(line.usd for line in lines)
+    return lines | {
+        "Endpoints of the private subnets": hours * endpoints * price["endpoint"],
+        "S3: requests, at most": requests * price["put"],
+        "S3: storage": months * STORED_GB * price["storage"],
+        "Logs, metric, alarms, dashboard": watching + logs,
+    }
 
 
 def table(stream: str = "msk", host: bool = True) -> list[tuple[str, str, str]]:
-    """Return the costs of an afternoon and of a forgotten month.
-
-    Returns:
-        One row per part: its name, and US dollars for each period. The last row is the total.
-    """
+    """Return the costs of an afternoon and of a forgotten month, by part; the total comes last."""
     short, long = (bill(hours, stream, host) for hours in (AFTERNOON, MONTH))
-    rows = [(a.part, _amount(a.usd), _amount(b.usd)) for a, b in zip(short, long, strict=True)]
-    return [*rows, ("All of it", _amount(total(short)), _amount(total(long)))]
+    rows = [(part, _amount(usd), _amount(long[part])) for part, usd in short.items()]
+    return [*rows, ("All of it", _amount(sum(short.values())), _amount(sum(long.values())))]
 
 
 def _amount(usd: float) -> str:

@@ -38,9 +38,8 @@ SECURITY = {
 def main(arguments: Sequence[str]) -> int:
     """Run the queries until the job is cancelled, or one of them fails or hangs.
 
-    Returns:
-        Exit status 0 if the queries were stopped. Otherwise the JVM is halted with status 1, so
-        that EMR retries the job: after a failure Hudi's sink may hang forever.
+    If the queries were stopped, return exit status 0. Otherwise halt the JVM with status 1, so that
+    EMR retries the job: after a failure Hudi's sink may hang forever.
     """
     job = _parse(arguments)
     from pyspark.sql import SparkSession
@@ -82,11 +81,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _read_source(spark, endpoints: Endpoints, job: argparse.Namespace, base: str):
-    """Open the source, and start the thread that watches the topic or lands the Kinesis stream.
-
-    Raises:
-        LabError: the checkpoint belongs to another topic or stream.
-    """
+    """Open the source, and start the thread that watches the topic or lands the Kinesis stream."""
     if job.source == "kafka":
         security = SECURITY[job.security]
         topic = Topic(spark, job.topic, spark_options(job.brokers) | security)
@@ -107,13 +102,11 @@ def _halt(spark, why: str) -> int:
 def new_lines(reports: Sequence[dict], seen: dict[str, str]) -> Iterator[dict]:
     """Yield a line for each new progress report, including reports of idle queries.
 
+    For Kafka, `behind` is the number of unread messages in the topic partition that has the most.
+
     Args:
         reports: the reports that Spark keeps, oldest first within each query.
         seen: time of the newest report already yielded, by query; updated in place.
-
-    Yields:
-        sink, batch, rows, seconds and, for Kafka, behind: the number of unread messages in the
-        topic partition that has the most, according to Spark. Landed files have no such number.
     """
     for report in reports:
         if report["timestamp"] > seen.get(report["name"], ""):

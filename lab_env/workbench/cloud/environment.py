@@ -20,11 +20,7 @@ def setting_of(output: str) -> str:
 
 
 def settings_of(outputs: dict[str, str]) -> dict[str, str]:
-    """Return the settings among a stack's outputs, by environment variable.
-
-    Raises:
-        LabError: this version of the lab has no setting for one of the outputs.
-    """
+    """Return the settings among a stack's outputs, by environment variable."""
     fields = {setting_of(name): value for name, value in outputs.items() if name.startswith(PREFIX)}
     unknown = sorted(set(fields) - set(Settings.model_fields))
     if unknown:
@@ -45,26 +41,10 @@ def shell_lines(stack: Stack) -> list[str]:
     if "LAB_S3_BUCKET" not in found:
         stack.output(f"{PREFIX}S3Bucket")
     lines = [f"export {name}={shlex.quote(value)}" for name, value in found.items()]
-    return [
-        *lines,
-        "unset LAB_S3_ACCESS_KEY LAB_S3_SECRET_KEY",
-        *_stream(stack),
-        *_not_wired(stack),
-    ]
-
-
-def _not_wired(stack: Stack) -> list[str]:
-    """List the stack's resources that the lab does not use yet, as shell comments."""
-    lines = [f"# Glue database: {stack.outputs['Database']}"] if "Database" in stack.outputs else []
-    if "Kafka" in stack.outputs:
-        lines.append(f"# Kafka: {stack.outputs['Kafka']}")
-    reason = "# The lab does not read these yet (docs/cloud.md)."
-    return [*lines, reason] if lines else []
-
-
-def _stream(stack: Stack) -> list[str]:
-    """Return a comment with the stack's Kinesis stream, for which there is no setting."""
-    if "Kinesis" not in stack.outputs:
-        return []
-    name = shlex.quote(stack.outputs["Kinesis"])
-    return [f"# Kinesis stream: lab load --topic {name}; then lab ledger --topic {name}"]
+    lines.append("unset LAB_S3_ACCESS_KEY LAB_S3_SECRET_KEY")
+    if "Kinesis" in stack.outputs:
+        name = shlex.quote(stack.outputs["Kinesis"])
+        lines.append(f"# Kinesis stream: lab load --topic {name}; then lab ledger --topic {name}")
+    unused = {"Glue database": "Database", "Kafka": "Kafka"}
+    found = [f"# {t}: {stack.outputs[name]}" for t, name in unused.items() if name in stack.outputs]
+    return [*lines, *found, *["# The lab does not read these yet (docs/cloud.md)."] * bool(found)]

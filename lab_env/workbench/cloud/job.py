@@ -9,7 +9,6 @@ from lab_env.pipeline.session import KEPT_REPORTS, LAKEHOUSE, PLANS_HIDE, shuffl
 from lab_env.platform.errors import LabError
 from lab_env.platform.install.maven import file_name
 from lab_env.platform.install.versions import versions
-from lab_env.shop import TOPIC
 from lab_env.workbench.cloud.environment import settings_of
 from lab_env.workbench.cloud.stack import Account, Stack
 
@@ -52,11 +51,7 @@ def jar_names() -> list[str]:
 
 
 def brokers_of(account: Account, stack: Stack) -> str:
-    """Return the bootstrap brokers of the stack's MSK cluster for IAM authentication.
-
-    Raises:
-        LabError: the stack has no Kafka.
-    """
+    """Return the bootstrap brokers of the stack's MSK cluster for IAM authentication."""
     if "Kafka" not in stack.outputs:
         raise LabError(
             f"The stack {stack.name} has no stream for the writer to read.",
@@ -66,27 +61,19 @@ def brokers_of(account: Account, stack: Stack) -> str:
     return answer["BootstrapBrokerStringSaslIam"]
 
 
-def source_of(account: Account, stack: Stack, topic: str = TOPIC) -> dict[str, str]:
-    """Return the writer's source arguments: the stack's Kinesis stream, or a topic of its Kafka.
-
-    Raises:
-        LabError: the stack has neither of them.
-    """
+def source_of(account: Account, stack: Stack, topic: str) -> dict[str, str]:
+    """Return the writer's source arguments: the stack's Kinesis stream, or a topic of its Kafka."""
     if "Kinesis" in stack.outputs:
         return {"source": "kinesis", "topic": stack.outputs["Kinesis"]}
     return {"source": "kafka", "brokers": brokers_of(account, stack), "topic": topic}
 
 
-def job_request(
-    stack: Stack, source: dict[str, str], folder: str = "pipeline", minutes: int = 240
-) -> dict:
+def job_request(stack: Stack, source: dict[str, str], minutes: int) -> dict:
     """Build the StartJobRun request.
 
     Args:
         source: result of `source_of`.
-        folder: folder in the bucket for tables and checkpoints.
-        minutes: time after which the job is cancelled, so that a forgotten one costs only an
-            afternoon.
+        minutes: time after which the job is cancelled: a forgotten one costs only an afternoon.
     """
     bucket = stack.output("LabS3Bucket")
     jars = ",".join(f"local://{IMAGE_FOLDER}/jars/{name}" for name in jar_names())
@@ -100,7 +87,7 @@ def job_request(
         "endpoint": stack.output("LabS3Endpoint"),
         "region": stack.output("LabS3Region"),
         "bucket": bucket,
-        "folder": folder,
+        "folder": "pipeline",
         "cores": str(EXECUTORS * CORES),
     }
     logs = {

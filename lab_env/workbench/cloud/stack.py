@@ -24,26 +24,16 @@ EXPIRED = ("ExpiredToken", "ExpiredTokenException", "InvalidClientTokenId", "Req
 
 @dataclass(frozen=True)
 class Stack:
-    """A stack made from this course's template.
-
-    Args:
-        id: ARN, which identifies the stack even after it was deleted.
-        status: for example `CREATE_COMPLETE`.
-        outputs: outputs by name; empty while the stack is being created, or if that failed.
-    """
+    """A stack made from this course's template."""
 
     name: str
-    id: str
+    id: str  # its ARN, which identifies it even after it was deleted
     region: str
     status: str
-    outputs: dict[str, str]
+    outputs: dict[str, str]  # empty while the stack is being created, or if that failed
 
     def output(self, name: str) -> str:
-        """Return the value of one output.
-
-        Raises:
-            LabError: the stack has no output of this name.
-        """
+        """Return the value of one output, or raise a `LabError` if there is none."""
         if name not in self.outputs:
             raise LabError(
                 f"The stack {self.name} has no output {name}; its state is {self.status}.",
@@ -55,11 +45,7 @@ class Stack:
 class Account:
     """Makes clients for one AWS account and region, with this machine's credentials.
 
-    Args:
-        region: AWS region; by default that of AWS_REGION or of the AWS profile.
-
-    Raises:
-        LabError: no region is known, or the profile does not exist.
+    The region is by default that of AWS_REGION or of the AWS profile.
     """
 
     def __init__(self, region: str | None = None):
@@ -70,16 +56,12 @@ class Account:
         self.region: str = found
 
     def client(self, service: str):
-        """Make a boto3 client of a service."""
+        """Make a boto3 client of an AWS service."""
         config = Config(retries={"mode": "standard"})
         return boto3.client(service, region_name=self.region, config=config)
 
     def stack(self, name: str) -> Stack | None:
-        """Find a stack by name; None if there is none.
-
-        Raises:
-            LabError: it was not made from this course's template.
-        """
+        """Find a stack that was made from this course's template; None if there is none."""
         try:
             found = self.client("cloudformation").describe_stacks(StackName=name)["Stacks"][0]
         except ClientError as error:
@@ -97,11 +79,7 @@ class Account:
         )
 
     def complete_stack(self, name: str) -> Stack:
-        """Find a stack that is ready for use.
-
-        Raises:
-            LabError: there is none, it is still being created, or creating it failed.
-        """
+        """Find a stack that is ready for use, or raise a `LabError`."""
         stack = self.stack(name)
         if stack is None:
             raise LabError(

@@ -20,15 +20,11 @@ POLL_SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Kept:
-    """A bucket that remains after its stack is deleted.
-
-    Args:
-        size: bytes.
-    """
+    """A bucket that remains after its stack is deleted."""
 
     bucket: str
     objects: int
-    size: int
+    size: int  # bytes
 
     def __str__(self) -> str:
         return f"s3://{self.bucket} ({self.objects:,} objects, {self.size / 1e6:,.1f} MB)"
@@ -41,11 +37,7 @@ def bucket_of(account: Account, name: str) -> str:
 
 
 def take_apart(account: Account, stack: Stack, report_progress: Progress) -> None:
-    """Cancel the job runs, stop the application and delete the stack; wait for each.
-
-    Raises:
-        LabError: a job or the application does not stop, or a resource cannot be deleted.
-    """
+    """Cancel the job runs, stop the application and delete the stack; wait for each."""
     if "Application" in stack.outputs:
         _stop_application(account.client("emr-serverless"), stack, report_progress)
     cloudformation = account.client("cloudformation")
@@ -68,14 +60,7 @@ def kept(account: Account, bucket: str) -> Kept | None:
 
 
 def delete_bucket(account: Account, bucket: str, report_progress: Progress) -> int:
-    """Delete a bucket with everything in it; this cannot be undone.
-
-    Returns:
-        Number of objects deleted.
-
-    Raises:
-        LabError: some objects could not be deleted.
-    """
+    """Delete a bucket with everything in it, for good; return the number of objects."""
     client = account.client("s3")
     for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket):
         for upload in page.get("Uploads", ()):
@@ -131,11 +116,7 @@ def _stop_application(client, stack: Stack, report_progress: Progress) -> None:
 
 
 def _is_gone(client, stack: Stack, report_progress: Progress) -> bool:
-    """Return True if the stack is deleted.
-
-    Raises:
-        LabError: a resource could not be deleted; all others were.
-    """
+    """Return True if the stack is deleted; raise a `LabError` if a resource could not be."""
     try:
         status = client.describe_stacks(StackName=stack.id)["Stacks"][0]["StackStatus"]
     except ClientError as error:

@@ -13,19 +13,12 @@ LAB = __name__.partition(".")[0]
 
 @dataclass(frozen=True)
 class Definition:
-    """A top-level statement of a module.
+    """A top-level statement of a module."""
 
-    Args:
-        names: the names that it defines; empty for an expression.
-        text: its source, including the comment and the empty lines above it.
-        lab: whether it imports from the lab.
-        imports: whether it is an import.
-    """
-
-    names: frozenset[str]
-    text: str
-    lab: bool
-    imports: bool
+    names: frozenset[str]  # that it defines; empty for an expression
+    text: str  # including the comment and the empty lines above it
+    lab: bool  # it imports from the lab
+    imports: bool  # it is an import
 
 
 def docstring(module: ModuleType) -> str:
@@ -34,14 +27,7 @@ def docstring(module: ModuleType) -> str:
 
 
 def definitions(module: ModuleType, *names: str) -> str:
-    """Return the source of some of a module's top-level definitions, in the module's order.
-
-    Args:
-        names: names of constants, classes and functions.
-
-    Raises:
-        KeyError: the module does not define one of the names.
-    """
+    """Return the source of some constants, classes and functions, in the module's order."""
     chosen = [one for one in _definitions(module) if one.names & set(names)]
     if missing := set(names) - frozenset().union(*(one.names for one in chosen)):
         raise KeyError(f"{module.__name__} does not define {', '.join(sorted(missing))}")

@@ -37,22 +37,19 @@ from lab_env.workbench.eject import definitions as source
 TEMPLATES = Path(__file__).with_name("templates")
 MANIFEST = ".ejected.json"  # each written file's SHA-256: whether somebody has changed it
 SINKS = ("cow", "mor", "dead")
+COPIED = (
+    *(checkpoint, guard, hadoop, messages, options, parsing, session, tasks, topic, writer),
+    *(events, jvm),
+)
 # The jars that spark-submit is told by name; what they need it finds itself.
 NAMED_JARS = ("org.apache.hudi:", "org.apache.spark:spark-sql-kafka", "org.apache.hadoop:")
 
 
 def eject(folder: Path) -> list[str]:
-    """Write the project into a folder.
+    """Write the project into a folder; return the names of the files that were not up to date.
 
-    Args:
-        folder: created if missing. It must be empty, or contain an earlier project that nobody has
-            changed. Such a project is updated; other files are not touched.
-
-    Returns:
-        The names of the files that were written; empty if all were up to date.
-
-    Raises:
-        LabError: the folder contains something else, or cannot be written.
+    The folder must be new or empty, or contain an earlier project that nobody has changed. Such a
+    project is updated; other files are not touched.
     """
     files = project_files()
     try:
@@ -74,12 +71,7 @@ def eject(folder: Path) -> list[str]:
 def settings_for(endpoints: Endpoints, topic: str, base: str) -> dict[str, str]:
     """Return environment variables to run the project with this lab's servers, jars, Java and heap.
 
-    Args:
-        endpoints: addresses of the servers, and the store's keys, which are part of the result.
-        base: folder for tables and checkpoints, `s3a://...`.
-
-    Raises:
-        LabError: set-up has not fetched the jars or found a Java.
+    The store's keys are among them. `base` is the folder for tables and checkpoints, `s3a://...`.
     """
     return store.keys_as_variables(endpoints) | {
         "KAFKA_BOOTSTRAP": endpoints.kafka_bootstrap,
@@ -124,7 +116,6 @@ def project_files() -> dict[str, str]:
 
 
 def _facts() -> dict[str, object]:
-    """Return the values that the templates use."""
     course = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     pins = dict(pin.split("==") for pin in course["dependencies"])
     jars = [jar for jar in versions()["jars"]["spark"] if jar.startswith(NAMED_JARS)]
@@ -137,20 +128,7 @@ def _facts() -> dict[str, object]:
         "max_offsets": writer.MAX_OFFSETS,
         "folders": {sink: layout.FOLDERS[sink] for sink in SINKS},
         "source": source,
-        "modules": {
-            "checkpoint": checkpoint,
-            "events": events,
-            "guard": guard,
-            "hadoop": hadoop,
-            "jvm": jvm,
-            "messages": messages,
-            "options": options,
-            "parsing": parsing,
-            "session": session,
-            "tasks": tasks,
-            "topic": topic,
-            "writer": writer,
-        },
+        "modules": {module.__name__.rpartition(".")[2]: module for module in COPIED},
     }
 
 
@@ -160,11 +138,7 @@ def _manifest(files: dict[str, str]) -> str:
 
 
 def _check_folder(folder: Path, files: dict[str, str]) -> None:
-    """Raise an error if writing into the folder would overwrite somebody's work.
-
-    Raises:
-        LabError: the folder is a file, or contains files that are changed or not from `lab eject`.
-    """
+    """Raise a `LabError` if writing into the folder would overwrite somebody's work."""
     if folder.exists() and not folder.is_dir():
         raise LabError(f"{folder} is a file.", "choose the name of a new folder.")
     if not folder.is_dir() or not any(folder.iterdir()):

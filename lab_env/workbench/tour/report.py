@@ -42,7 +42,12 @@ def tour_page(tour) -> str:
             unknown_fields(tour),
         ],
         costs=frame_table(costs.where(costs.notna(), "not measured")),
-        charts=[draw(tour) for draw in (rate_chart, freshness_chart, files_chart, bytes_chart)],
+        charts=[
+            rate_chart(tour),
+            freshness_chart(tour),
+            store_chart(tour, "Files per sink, bookkeeping included", "files", "files", 1),
+            store_chart(tour, "Bytes per sink, bookkeeping included", "MB", "bytes", 1e6),
+        ],
         minutes=minutes_table(tour.minutes),
         queries=frame_table(queries[["rows", "seconds"]].rename_axis("query")),
         seconds=frame_table(pd.DataFrame({"seconds": tour.seconds}).rename_axis("phase")),
@@ -86,35 +91,21 @@ def rate_chart(tour) -> str:
 
 def freshness_chart(tour) -> str:
     """Return a chart of the share of visible events, by sink and seconds since sending."""
-    figure, axes = new_chart(
-        "Freshness: event sent to commit completed", "seconds", "share of events visible, %"
-    )
+    title = "Freshness: event sent to commit completed"
+    figure, axes = new_chart(title, "seconds", "share of events visible, %")
     # A Kinesis stream is not measured.
     plot_freshness(axes, tour.series.get("freshness_quantiles", {}))
     return svg(figure)
 
 
-def files_chart(tour) -> str:
-    """Return a chart of each sink's number of files over time, including table metadata."""
-    return _store_chart(tour, "Files per sink, bookkeeping included", "files", "files", 1)
-
-
-def bytes_chart(tour) -> str:
-    """Return a chart of each sink's bytes over time."""
-    return _store_chart(tour, "Bytes per sink, bookkeeping included", "MB", "bytes", 1e6)
-
-
-def _store_chart(tour, title: str, unit: str, column: str, scale: float) -> str:
+def store_chart(tour, title: str, unit: str, column: str, scale: float) -> str:
+    """Return a chart of each sink's files or bytes over time, including table metadata."""
     figure, axes = new_chart(title, "seconds since the first event", unit)
     samples = pd.DataFrame(tour.series["store"])
     samples = samples[samples["at"] >= tour.series["began_at"] - 5]
     for sink, group in samples.groupby("sink", sort=False):
-        axes.plot(
-            group["at"] - tour.series["began_at"],
-            group[column] / scale,
-            color=COLOURS[sink],
-            label=NAMES[sink],
-        )
+        seconds = group["at"] - tour.series["began_at"]
+        axes.plot(seconds, group[column] / scale, color=COLOURS[sink], label=NAMES[sink])
     axes.set_ylim(bottom=0)
     axes.legend(loc="upper left")
     return svg(figure)

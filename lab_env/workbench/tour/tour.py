@@ -45,15 +45,9 @@ SHORT_SECONDS = 120  # of load: for shorter runs the quick compiler alone is fas
 
 @dataclass
 class Tour:
-    """Results of a tour: the content of `report.json` and the data of the page.
+    """Results of a tour: the content of `report.json` and the data of the page."""
 
-    Args:
-        rate: requested rate of the load, in events/s.
-        load_seconds: duration of the load in seconds.
-        seconds: duration of each phase in seconds.
-    """
-
-    rate: int
+    rate: int  # requested, in events/s
     load_seconds: int
     events_acked: int = 0
     events_dead: int = 0
@@ -67,7 +61,7 @@ class Tour:
     minutes: list[dict] = field(default_factory=list)
     memory_peak_mb: dict[str, float] = field(default_factory=dict)
     writer_memory: dict[str, dict] = field(default_factory=dict)
-    seconds: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)  # of each phase
     series: dict[str, Any] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
 
@@ -85,9 +79,7 @@ class Tour:
     def judge_minutes(self, streamed: pd.DataFrame, computed: pd.DataFrame) -> None:
         """Compare revenue per minute from the stream with that from a batch query.
 
-        Args:
-            streamed: the stream's result table: minute, orders, revenue.
-            computed: the same columns, computed from all orders in one batch.
+        Both have the columns minute, orders and revenue.
         """
         both = computed.merge(streamed, how="outer", on="minute", suffixes=("_batch", ""))
         both = both.sort_values("minute").fillna(0)
@@ -112,10 +104,9 @@ class Tour:
 
 
 def main(seconds: int = SECONDS, rate: int = RATE, console: Console | None = None) -> int:
-    """Run the tour and write its report to `LAB_HOME/tour`.
+    """Run the tour and write its report to `LAB_HOME/tour`; return the exit status.
 
-    Returns:
-        Exit status: 0 only if every sink agrees with the ledger.
+    The status is 0 only if every sink agrees with the ledger.
     """
     console = console or Console()
     target = folder("tour")
@@ -149,7 +140,7 @@ def _run(tour: Tour, console: Console) -> None:
     memory = MemorySamples(
         {
             "services": lambda: _program_processes(exclude=writer.name),
-            "spark": lambda: [*writer.processes(), *_java_children()],
+            "spark": lambda: [*writer.processes(), psutil.Process(), *_own_children(java=True)],
             "load": lambda: _own_children(java=False),
         }
     )
@@ -184,8 +175,9 @@ def _records(spark, lab: Lab, topic: str):
 
 
 def _write_json(tour: Tour, target: Path) -> None:
-    facts = _rounded(asdict(tour) | {"ok": tour.ok})
-    (target / "report.json").write_text(json.dumps(facts, indent=1))
+    facts = json.dumps(asdict(tour) | {"ok": tour.ok})
+    rounded = json.loads(facts, parse_float=lambda number: round(float(number), 3))
+    (target / "report.json").write_text(json.dumps(rounded, indent=1))
 
 
 def _stream(tour: Tour, lab: Lab, topic: str, writer, store: StoreSamples, console) -> None:
@@ -194,14 +186,8 @@ def _stream(tour: Tour, lab: Lab, topic: str, writer, store: StoreSamples, conso
         with Sampler(3.0, store.take) as sampling:
             with _phase(tour, console, "writer started"):
                 short = tour.load_seconds <= SHORT_SECONDS
-                writer.start(
-                    lab.endpoints,
-                    topic,
-                    lab.base,
-                    short=short,
-                    sinks=SINKS,
-                    source=settings().source,
-                )
+                options = {"short": short, "sinks": SINKS, "source": settings().source}
+                writer.start(lab.endpoints, topic, lab.base, **options)
                 writer.wait_first_batches()
             with _phase(tour, console, f"live load, {tour.rate} events/s"):
                 _run_load(lab, topic, tour, writer, console)
@@ -260,39 +246,23 @@ def _queries(spark, lab: Lab, store: StoreSamples) -> Iterator[dict]:
     def timed(sink: str, query: str, frame) -> dict:
         began = time.monotonic()
         rows = frame.count()
-        return {
-            "sink": sink,
-            "query": query,
-            "rows": rows,
-            "seconds": round(time.monotonic() - began, 2),
-        }
+        seconds = round(time.monotonic() - began, 2)
+        return {"sink": sink, "query": query, "rows": rows, "seconds": seconds}
 
     for sink in TABLES:
         path = lab.path(FOLDERS[sink])
         commits = sorted(store.completions[sink])
         middle = commits[(len(commits) - 1) // 2]  # the first of two commits, so one follows it
         since = from_seconds(store.completions[sink][middle])
-        yield timed(sink, "snapshot", spark.read.format("hudi").load(path))
-        yield timed(
-            sink,
-            "read-optimised",
-            spark.read.format("hudi")
-            .option("hoodie.datasource.query.type", "read_optimized")
-            .load(path),
-        )
-        yield timed(
-            sink,
-            f"incremental since {since}",
-            spark.read.format("hudi")
-            .option("hoodie.datasource.query.type", "incremental")
-            .option("hoodie.datasource.read.begin.instanttime", since)
-            .load(path),
-        )
-        yield timed(
-            sink,
-            f"time travel to {middle}",
-            spark.read.format("hudi").option("as.of.instant", middle).load(path),
-        )
+        kind, begin = "hoodie.datasource.query.type", "hoodie.datasource.read.begin.instanttime"
+        queries = {
+            "snapshot": {},
+            "read-optimised": {kind: "read_optimized"},
+            f"incremental since {since}": {kind: "incremental", begin: since},
+            f"time travel to {middle}": {"as.of.instant": middle},
+        }
+        for query, options in queries.items():
+            yield timed(sink, query, spark.read.format("hudi").options(**options).load(path))
     yield timed("json", "all files", spark.read.schema(EVENT_DDL).json(lab.path(FOLDERS["json"])))
 
 
@@ -319,14 +289,10 @@ def _reconcile(spark, lab: Lab, topic: str, tour: Tour) -> None:
         sink: spark.read.format("hudi").load(lab.path(FOLDERS[sink])).select(*keys).toPandas()
         for sink in TABLES
     }
-    json_rows = (
-        spark.read.schema(EVENT_DDL).json(lab.path(FOLDERS["json"])).select("event_id").toPandas()
-    )
-    dead = (
-        spark.read.parquet(lab.path(FOLDERS["dead"]))
-        .select("partition", "offset", "reason")
-        .toPandas()
-    )
+    events = spark.read.schema(EVENT_DDL).json(lab.path(FOLDERS["json"]))
+    letters = spark.read.parquet(lab.path(FOLDERS["dead"]))
+    json_rows = events.select("event_id").toPandas()
+    dead = letters.select("partition", "offset", "reason").toPandas()
     verdicts = {
         "json": ledger.reconcile_log(json_rows, "json"),
         **{sink: ledger.reconcile_table(tables[sink], sink) for sink in TABLES},
@@ -451,7 +417,7 @@ def _result_table(title: str, *columns: str) -> Table:
 
 
 def _program_processes(exclude: str) -> list[psutil.Process]:
-    """Return the processes of the running services and of all supervised programs but `exclude`."""
+    """Return the processes of all supervised programs, services included, but one."""
     return [
         process
         for program in supervisor.status()
@@ -471,17 +437,3 @@ def _name(process: psutil.Process) -> str:
         return process.name()
     except psutil.NoSuchProcess:
         return ""
-
-
-def _java_children() -> list[psutil.Process]:
-    return [psutil.Process(), *_own_children(java=True)]
-
-
-def _rounded(value):
-    if isinstance(value, float):
-        return round(value, 3)
-    if isinstance(value, dict):
-        return {key: _rounded(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [_rounded(inner) for inner in value]
-    return value

@@ -35,7 +35,7 @@ from lab_env.workbench.campaign.group import Group, Stuck
 from lab_env.workbench.campaign.judge import Judgement
 from lab_env.workbench.campaign.rivals import twenty_writers
 
-SERVICES = {"store": "minio", "broker": "kafka"}
+SERVERS = {"store": "minio", "broker": "kafka"}
 ALIGNED_SECONDS = 90.0  # maximum wait for a request of the wanted class
 FULL_SECONDS = 15.0  # how long the store stays full
 ERRORS = 3  # 503 answers in a row
@@ -48,12 +48,7 @@ Fault = Callable[[Group, Case, Result], None]
 
 
 def run_case(group: Group, case: Case, result: Result) -> None:
-    """Run a case on a group, and fill in its result.
-
-    Args:
-        group: a running pipeline that has committed everything sent.
-        result: receives the outcome, where the fault landed and, if unexpected, the evidence.
-    """
+    """Run a case on a group; fill in its outcome, where it landed, and evidence if unexpected."""
     began = time.monotonic()
     result.started_at = time.time()
     try:
@@ -76,64 +71,57 @@ def run_case(group: Group, case: Case, result: Result) -> None:
 
 def kill(group: Group, case: Case, result: Result) -> None:
     """Kill the writer at a chosen request or after a certain time, and restart it."""
-    rule = None
-    if case.point == "rollback":
-        _leave_something_to_roll_back(group, case.sink)
-        rule = _arm(group, case)
-        group.start_writer()
+    if case.point:
+        if case.point == "rollback":
+            _leave_something_to_roll_back(group, case.sink)
+            rule = _arm(group, case)
+            group.start_writer()
+        else:
+            group.aim()
+            rule = _arm(group, case)
         group.feeder.resume()
-    elif case.point:
-        group.aim()
-        rule = _arm(group, case)
-        group.feeder.resume()
-    if rule:
         hit = rule.wait(ALIGNED_SECONDS)
-        at = f"{case.when} {case.point}" if hit else "missed"
+        landed = f"{case.when} {case.point}" if hit else f"missed, {_landing(group)}"
     else:
         group.feeder.resume()
         time.sleep(case.seconds)
-        at = ""
-    in_flight, writes = group.gate.in_flight(), _writes(group)
+        landed = _landing(group)
     group.kill_writer()
     group.feeder.pause()
-    if at in ("", "missed"):
-        place = in_flight[0].kind if in_flight else f"after {writes[-1].kind}" if writes else "idle"
-        at = f"{at + ', ' if at else ''}{'in ' if in_flight else ''}{place}"
-    result.landed = at
+    result.landed = landed
     result.evidence["receipts"] = group.receipts()
     _settle_and_judge(group, result)
 
 
 def stopped(server: str, group: Group, case: Case, result: Result) -> None:
     """Freeze a server under load."""
-    group.feeder.resume()
-    time.sleep(1)
-    result.landed = _landing(group)
-    with paused(SERVICES[server]):
+    _load(group, result)
+    with paused(server):
         time.sleep(case.seconds)
     _recover_and_judge(group, result)
 
 
 def killed(server: str, group: Group, case: Case, result: Result) -> None:
     """Kill a server under load; the supervisor restarts it."""
-    group.feeder.resume()
-    time.sleep(1)
-    result.landed = _landing(group)
-    kill_service(SERVICES[server])
+    _load(group, result)
+    kill_service(server)
     services.up(progress=lambda line: None)
     _recover_and_judge(group, result)
 
 
-def store_error(group: Group, case: Case, result: Result) -> None:
-    """Answer several consecutive requests of a class with 503."""
-    rule = _arm(group, case, "error", times=ERRORS)
-    _let_it_hit(group, rule, case, result)
-    _recover_and_judge(group, result)
+def _load(group: Group, result: Result) -> None:
+    group.feeder.resume()
+    time.sleep(1)
+    result.landed = _landing(group)
 
 
-def answer_lost(group: Group, case: Case, result: Result) -> None:
-    """Pass a request to the store, then close the connection without returning the response."""
-    _let_it_hit(group, _arm(group, case, "lost"), case, result)
+def refused_or_lost(action: str, times: int, group: Group, case: Case, result: Result) -> None:
+    """Let the gate answer requests of a class with 503, or drop the store's response to one."""
+    rule = _arm(group, case, action, times=times)
+    group.feeder.resume()
+    hit = rule.wait(ALIGNED_SECONDS)
+    result.landed = f"{case.when} {case.point}" if hit else "missed"
+    time.sleep(2)
     _recover_and_judge(group, result)
 
 
@@ -185,7 +173,7 @@ def long_batch(group: Group, case: Case, result: Result) -> None:
 def _own_group(group: Group, case: Case, at: Endpoints | None = None) -> Generator[Group]:
     """Stop the group's writer; make a separate pipeline for a case that would damage the tables."""
     group.stop_writer()
-    own = Group(at or group.endpoints, f"{group.label}-{case.id}", int(case.id), group.say)
+    own = Group(at or group.endpoints, f"{group.label}-{case.id}", int(case.id))
     try:
         yield own
     finally:
@@ -271,16 +259,11 @@ class _LedgerWith(Ledger):
         self._more = more
 
     def frame(self) -> pd.DataFrame:
-        """Return all sends, plus the invented one."""
         return pd.concat([super().frame(), self._more], ignore_index=True)
 
 
 def outcome_of(readers: dict[str, str]) -> str:
-    """Derive a damage case's outcome from the results of the readers and checks.
-
-    Args:
-        readers: results by reader and check, as in `read_damaged`.
-    """
+    """Derive a damage case's outcome from the results of `read_damaged`."""
     answers = [told for name, told in readers.items() if not name.startswith("check")]
     found = any(told.startswith("found") for told in readers.values())
     if any(told.startswith("wrong") for told in answers):
@@ -307,43 +290,30 @@ def _leave_something_to_roll_back(group: Group, sink: str) -> None:
     group.feeder.pause()
 
 
-def _let_it_hit(group: Group, rule: Rule, case: Case, result: Result) -> None:
-    group.feeder.resume()
-    hit = rule.wait(ALIGNED_SECONDS)
-    result.landed = f"{case.when} {case.point}" if hit else "missed"
-    time.sleep(2)
-
-
 def _settle_and_judge(group: Group, result: Result) -> None:
     """Judge the tables of a killed writer, restart it, and judge again when it has caught up."""
     group.feeder.settle()
-    at_once = group.judge()
-    result.judgements += [f"immediately: {judgement}" for judgement in at_once]
-    if any(not judgement.ok for judgement in at_once):
-        result.outcome = "wrong"
-        _tell(result, at_once)
+    _judge(group, result, whole=False)
+    if result.outcome == "wrong":
         return
-    recovery = group.recover(start=True)
-    result.recovery_seconds, result.restarts = recovery.seconds, recovery.restarts
+    result.recovery_seconds, result.restarts = group.recover(start=True)
     _judge(group, result, whole=True)
 
 
 def _recover_and_judge(group: Group, result: Result) -> None:
     """Wait until everything sent during the fault is committed; then judge the tables."""
-    recovery = group.recover()
-    result.recovery_seconds, result.restarts = recovery.seconds, recovery.restarts
+    result.recovery_seconds, result.restarts = group.recover()
     group.rest()
     _judge(group, result, whole=True)
 
 
 def _judge(group: Group, result: Result, whole: bool) -> None:
     judged = group.judge(whole)
-    result.judgements += [f"after: {judgement}" for judgement in judged]
-    if any(not judgement.ok for judgement in judged):
-        result.outcome = "wrong"
+    when = "after" if whole else "immediately"
+    result.judgements += [f"{when}: {judgement}" for judgement in judged]
+    result.outcome = "survived" if all(judgement.ok for judgement in judged) else "wrong"
+    if result.outcome == "wrong":
         _tell(result, judged)
-    else:
-        result.outcome = "survived"
 
 
 def _tell(result: Result, judged: list[Judgement]) -> None:
@@ -361,24 +331,12 @@ def _feed_more(group: Group) -> None:
     group.recover()
 
 
-def _writes(group: Group) -> list:
-    return [r for r in group.gate.last(60) if r.kind not in ("read", "delete")]
-
-
 def _landing(group: Group) -> str:
     """Name the request that the fault hit: the oldest unanswered write, else the last answered."""
     if in_flight := group.gate.in_flight():
         return f"in {in_flight[0].kind}"
-    writes = _writes(group)
+    writes = [r for r in group.gate.last(60) if r.kind not in ("read", "delete")]
     return f"after {writes[-1].kind}" if writes else "idle"
-
-
-def _cut_offsets(clone: Clone, case: Case) -> str:
-    return cut(clone.group.endpoints, clone.newest_offsets(case.sink), keep=0)
-
-
-def _delete_offsets(clone: Clone, case: Case) -> str:
-    return clone.delete(clone.newest_offsets(case.sink))
 
 
 def _lose_checkpoint(clone: Clone, case: Case) -> str:
@@ -395,8 +353,10 @@ def _cut_metadata(clone: Clone, case: Case) -> str:
 
 
 DAMAGE: dict[str, Callable[[Clone, Case], str]] = {
-    "offsets_cut": _cut_offsets,
-    "offsets_gone": _delete_offsets,
+    "offsets_cut": lambda clone, case: cut(
+        clone.group.endpoints, clone.newest_offsets(case.sink), keep=0
+    ),
+    "offsets_gone": lambda clone, case: clone.delete(clone.newest_offsets(case.sink)),
     "metadata_cut": _cut_metadata,
     "checkpoint_lost": _lose_checkpoint,
     "checkpoint_replaced": older_checkpoint,
@@ -405,10 +365,10 @@ DAMAGE: dict[str, Callable[[Clone, Case], str]] = {
 
 FAULTS: dict[str, Fault] = {
     "kill": kill,
-    **{f"{server}_stopped": partial(stopped, server) for server in SERVICES},
-    **{f"{server}_killed": partial(killed, server) for server in SERVICES},
-    "store_error": store_error,
-    "answer_lost": answer_lost,
+    **{f"{role}_stopped": partial(stopped, server) for role, server in SERVERS.items()},
+    **{f"{role}_killed": partial(killed, server) for role, server in SERVERS.items()},
+    "store_error": partial(refused_or_lost, "error", ERRORS),
+    "answer_lost": partial(refused_or_lost, "lost", 1),
     "disk_full": disk_full,
     **dict.fromkeys(("log_cut", "footer_cut", "instant_cut", "instant_gone"), damage),
     **dict.fromkeys(DAMAGE, damage_for_writer),
