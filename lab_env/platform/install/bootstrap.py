@@ -97,7 +97,6 @@ def usable_pythons(system=sys.platform):
 
 
 def _use_supported_python():
-    """Switch to a supported Python if this one is not."""
     if sys.version_info[:2] in usable_pythons():
         return
     cache = _cache()
@@ -131,7 +130,6 @@ def _fetched_pythons(cache):
 
 
 def _may_fetch_python(cache):
-    """True if LAB_FETCH_PYTHON or the user at the terminal allows fetching a Python."""
     answer = os.environ.get("LAB_FETCH_PYTHON", "")
     if not answer and sys.stdin.isatty():
         wanted = "{}.{}".format(*usable_pythons()[0])
@@ -285,25 +283,16 @@ def requirement(name, pin):
 
 def _pip(folder, environment):
     """Path of a Python with pip: one from a new virtual environment, else this one."""
-    done = subprocess.run(
-        [sys.executable, "-I", "-m", "venv", folder / "pip"],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    if done.returncode == 0:
+    own = [sys.executable, "-I", "-m"]
+    make_venv, ask_pip = [*own, "venv", folder / "pip"], [*own, "pip", "--version"]
+    if subprocess.run(make_venv, env=environment, capture_output=True).returncode == 0:
         return folder / "pip" / "bin" / "python"
-    _fail_without_pip(environment)
-    return sys.executable
-
-
-def _fail_without_pip(environment):
-    command = [sys.executable, "-I", "-m", "pip", "--version"]
-    if subprocess.run(command, env=environment, capture_output=True).returncode:
+    if subprocess.run(ask_pip, env=environment, capture_output=True).returncode:
         _fail(
             f"{sys.executable} has neither pip nor ensurepip.",
             "install your system's package for them (Debian: python3-venv), then run: make setup",
         )
+    return sys.executable
 
 
 def _uv_settings():

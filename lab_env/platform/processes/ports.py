@@ -8,19 +8,10 @@ from lab_env.platform.settings import settings
 
 
 def choose_ports(service: str, preferred: dict[str, int]) -> dict[str, int]:
-    """Choose the ports of a service that is about to start, and save them.
+    """Choose and save the ports of a service that is about to start, by port name.
 
     The last choice is kept as long as the preferred port is the same and the chosen one is free.
     Ports of other services are never taken, even if those services do not run.
-
-    Args:
-        preferred: number in the settings, by port name.
-
-    Returns:
-        Number to listen on, by port name.
-
-    Raises:
-        LabError: no port is free.
     """
     with lab_lock():
         state = read_state()
@@ -52,11 +43,7 @@ def port_is_free(port: int) -> bool:
 
 
 def accepts(server: str, seconds: float) -> bool:
-    """True if a server accepts a connection.
-
-    Args:
-        server: `host:port`.
-    """
+    """True if a server, `host:port`, accepts a connection."""
     host, _, port = server.strip().rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), seconds).close()
@@ -66,11 +53,7 @@ def accepts(server: str, seconds: float) -> bool:
 
 
 def free_port(preferred: int) -> int:
-    """Return the preferred port, or the next one that is free now.
-
-    Raises:
-        LabError: no port is free.
-    """
+    """Return the preferred port, or the next one that is free now."""
     return _free_port(preferred, preferred, set())
 
 

@@ -45,11 +45,7 @@ MARKER = ".streaming-lakehouse"
 
 
 def home() -> Path:
-    """Absolute path of LAB_HOME; if missing, it is created and marked as the lab's.
-
-    Raises:
-        LabError: the folder cannot be created or written.
-    """
+    """Absolute path of LAB_HOME; if missing, it is created and marked as the lab's."""
     path = settings().home
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -69,12 +65,7 @@ def home() -> Path:
 
 
 def folder(name: str, mode: int = 0o755) -> Path:
-    """Absolute path of a folder in LAB_HOME, created if missing.
-
-    Args:
-        name: for example `logs`.
-        mode: permissions of a new folder.
-    """
+    """Absolute path of a folder in LAB_HOME, created with these permissions if missing."""
     path = home() / name
     path.mkdir(mode=mode, exist_ok=True)
     return path
