@@ -49,11 +49,7 @@ class SmallStore:
         return written
 
     def make_room(self, seconds: float = 30) -> None:
-        """Delete the file written by `fill`, and wait until the store accepts objects again.
-
-        Raises:
-            TimeoutError: the store accepts none in that time.
-        """
+        """Delete the file written by `fill`, and wait until the store accepts objects again."""
         self._ballast.unlink()
         client, deadline = store.client(self.endpoints), time.monotonic() + seconds
         probe = {"Bucket": self.endpoints.bucket, "Key": "probe"}
@@ -70,12 +66,8 @@ class SmallStore:
 def small_store(endpoints: Endpoints, megabytes: int = 256) -> Generator[SmallStore | None]:
     """Run a second MinIO, of the lab's version, on a small disk while the body runs.
 
-    Args:
-        endpoints: the running services; MinIO must be the lab's own.
-
-    Yields:
-        The store, with an empty bucket; None if this machine does not allow such a disk, or the
-        store does not start.
+    Yield the store, with an empty bucket; None if this machine does not allow such a disk, or the
+    store does not start. The lab's own MinIO must run.
     """
     with tempfile.TemporaryDirectory(prefix="lab-small-store-") as folder:
         disk = Path(folder) / "data"
