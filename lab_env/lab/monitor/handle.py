@@ -13,7 +13,7 @@ import yaml
 
 from lab_env.platform import metrics_client
 from lab_env.platform.errors import LabError
-from lab_env.platform.services.prometheus import Prometheus
+from lab_env.platform.services import Prometheus
 from lab_env.platform.settings import settings
 
 GONE = "gone"
@@ -80,8 +80,7 @@ class PrometheusHandle:
         return metrics_client.alerts(self.url)
 
     def wait_for_alert(self, name: str, state: str = "firing", seconds: float = 30) -> float:
-        """Wait until an alert is `pending`, `firing` or `gone` (neither); return the seconds it
-        took.
+        """Wait until an alert is `pending`, `firing` or `gone` (neither), and return the seconds.
 
         After `seconds`, raise `LabError`.
         """
