@@ -1,5 +1,11 @@
 """Fakes that several unit tests use."""
 
+# Runs a file, by its name in quotes, as if Python 3.14 had started it.
+AS_PYTHON_314 = (
+    "import runpy, sys; sys.version_info = (3, 14, 0, 'final', 0);"
+    " runpy.run_path({!r}, run_name='__main__')"
+)
+
 
 class Clock:
     """A clock whose time, in seconds, a test sets."""

@@ -26,19 +26,9 @@ COLD_BYTES, WARM_BYTES = 4e9, 1e9
 
 # Variables that would make a program use another Python, Java library or Spark than the lab's.
 SCRUBBED_ENV = (
-    "PYTHONHOME",
-    "PYTHONPATH",
-    "PYTHONSTARTUP",
-    "VIRTUAL_ENV",
-    "CONDA_PREFIX",
-    "SPARK_HOME",
-    "SPARK_CONF_DIR",
-    "PYSPARK_SUBMIT_ARGS",
-    "PYSPARK_PYTHON",
-    "PYSPARK_DRIVER_PYTHON",
-    "HADOOP_HOME",
-    "HADOOP_CONF_DIR",
-    "CLASSPATH",
+    *("PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "VIRTUAL_ENV", "CONDA_PREFIX", "CLASSPATH"),
+    *("SPARK_HOME", "SPARK_CONF_DIR", "HADOOP_HOME", "HADOOP_CONF_DIR"),
+    *("PYSPARK_SUBMIT_ARGS", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"),
 )
 # A bundle lists its files with their SHA-256. The second file holds the digest of the last list
 # checked.
