@@ -26,8 +26,7 @@ def query(url: str, promql: str) -> pd.DataFrame:
 
 
 def query_range(url: str, promql: str, start: float, end: float, step: float) -> pd.DataFrame:
-    """Evaluate a PromQL expression from `start` to `end`, in seconds since 1970, every `step`
-    seconds.
+    """Evaluate a PromQL expression from `start` to `end` (seconds since 1970) every `step` seconds.
 
     Return a row per series and time: `time` (seconds since 1970), labels, and `value`.
     """

@@ -29,12 +29,7 @@ KEPT_VARIABLES = ("MINIO_ROOT_USER", "MINIO_ROOT_PASSWORD", "MINIO_REGION", "MIN
 
 
 class SmallStore:
-    """An object store on a small disk.
-
-    Args:
-        endpoints: the lab's endpoints, with this store in place of the lab's own.
-        disk: path of its disk, as this process sees it.
-    """
+    """An object store, at these endpoints, on a small disk; `disk` is its path for this process."""
 
     def __init__(self, endpoints: Endpoints, disk: Path):
         self.endpoints = endpoints

@@ -51,18 +51,16 @@ class PrometheusHandle:
         return settings().browser_url(f"{self.url}/consoles/pipeline.html")
 
     def scrape(self, text: str) -> None:
-        """Replace this lesson's scrape jobs; if Prometheus refuses them, the earlier ones stay.
+        """Replace this lesson's scrape jobs: YAML that begins with `scrape_configs:`.
 
-        Args:
-            text: YAML as in Prometheus' configuration, beginning with `scrape_configs:`.
+        If Prometheus refuses them, the earlier ones stay.
         """
         self._server.use_scrape(self._namespace, text)
 
     def rules(self, text: str) -> None:
-        """Replace this lesson's alert rules; if Prometheus refuses them, the earlier ones stay.
+        """Replace this lesson's alert rules: YAML that begins with `groups:`.
 
-        Args:
-            text: YAML as in a rules file, beginning with `groups:`.
+        If Prometheus refuses them, the earlier ones stay.
         """
         self._server.use_rules(self._namespace, text)
 

@@ -135,10 +135,7 @@ def _may_fetch_python(cache):
 def _fetch_python(cache):
     """Fetch the preferred Python into the cache with uv, which knows its checksum."""
     wanted = "{}.{}".format(*usable_pythons()[0])
-    # No `|` between dicts and no tomllib before here: this runs in any Python from 3.8.
-    environment = {**_environment(), **_uv_settings(), "UV_CACHE_DIR": str(cache / "uv")}
-    environment["UV_PYTHON_INSTALL_DIR"] = str(cache / PYTHONS)
-    environment.setdefault("UV_HTTP_TIMEOUT", "120")
+    environment = {**_uv_environment(cache), "UV_PYTHON_INSTALL_DIR": str(cache / PYTHONS)}
     with _locked(cache):
         uv = _uv(cache)
         _report(f"Python {wanted}: fetching it with uv")
@@ -154,9 +151,7 @@ def pythons(versions=SUPPORTED_PYTHONS):
 
 def _make_venv(cache):
     uv = _uv(cache)
-    environment = _environment() | _uv_settings() | {"UV_CACHE_DIR": str(cache / "uv")}
-    environment.setdefault("UV_HTTP_TIMEOUT", "120")
-    environment["UV_PYTHON_DOWNLOADS"] = "never"
+    environment = {**_uv_environment(cache), "UV_PYTHON_DOWNLOADS": "never"}
     python = ["--python", str(VENV / "bin" / "python")]
     _report(f"Python packages: making .venv for Python {_version()}")
     if _stamp_text().split(" ")[0] == _version() and _python_runs():
@@ -283,6 +278,12 @@ def _pip(folder, environment):
             "install your system's package for them (Debian: python3-venv), then run: make setup",
         )
     return sys.executable
+
+
+def _uv_environment(cache):
+    # No `|` between dicts and no tomllib so far: this runs in any Python from 3.8.
+    given = {"UV_HTTP_TIMEOUT": "120", **_environment()}
+    return {**given, **_uv_settings(), "UV_CACHE_DIR": str(cache / "uv")}
 
 
 def _uv_settings():

@@ -36,8 +36,7 @@ TOP_FOLDER = "streaming-lakehouse"  # the default cache's name: the archive is u
 def make_bundle(target: Path, report_progress: Progress) -> str:
     """Write the archive, replacing an older one of the same name.
 
-    Returns:
-        Text for people: the file's size, its SHA-256 and the commands that use it.
+    Return its size, its SHA-256 and the commands that use it, as text for people.
     """
     with cache_lock(report_progress):
         # The other machine may have no Java, even if this one has.

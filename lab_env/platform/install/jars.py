@@ -16,11 +16,7 @@ ON_DEMAND = {"delta", "iceberg"}  # sets without a server that set-up does not f
 
 
 def jar_folder(name: str) -> Path:
-    """Folder with a set of jars of versions.toml, such as `spark`; `folder/*` is a class path.
-
-    Raises:
-        LabError: set-up has not fetched it.
-    """
+    """Folder with a set of jars of versions.toml, such as `spark`; `folder/*` is a class path."""
     folder = _target(name)
     if not folder.is_dir():
         raise LabError(f"The jars for {name} have not been fetched.", "run: make setup")

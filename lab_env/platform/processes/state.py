@@ -75,8 +75,7 @@ def write_private(path: Path, text: str) -> None:
 def purge_home(folders: Iterable[str]) -> None:
     """Remove the lab's files from LAB_HOME, and nothing else.
 
-    Raises:
-        LabError: the lab did not create LAB_HOME; nothing was removed.
+    If the lab did not create LAB_HOME, raise `LabError` and remove nothing.
     """
     if not (home() / MARKER).exists():
         raise LabError(
