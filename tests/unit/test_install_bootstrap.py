@@ -8,21 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from fakes import AS_PYTHON_314
+from fakes import AS_PYTHON_314, program
 
 from lab_env.platform.install import bootstrap
 from lab_env.platform.install.cache import cache
 
 
-def program(path: Path, script: str) -> None:
-    """Write an executable shell script."""
-    path.write_text("#!/bin/sh\n" + script)
-    path.chmod(0o755)
-
-
 def test_a_wanted_python_is_found_beside_another_one(tmp_path):
-    program(tmp_path / "python3.12", "echo not installed >&2; exit 127\n")
-    program(tmp_path / "python3.11", '[ "$2" = -c ] && echo "(3, 11)" || echo "went on: $2"\n')
+    program(tmp_path / "python3.12", "echo not installed >&2; exit 127")
+    program(tmp_path / "python3.11", '[ "$2" = -c ] && echo "(3, 11)" || echo "went on: $2"')
     environment = {**os.environ, "PATH": str(tmp_path), "LAB_CACHE": str(tmp_path / "cache")}
     command = [sys.executable, "-c", AS_PYTHON_314.format(bootstrap.__file__)]
     done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True)
@@ -77,7 +71,7 @@ def test_a_change_of_the_packages_makes_set_up_run_again(repository, change):
 def test_a_python_that_is_gone_or_does_not_run_makes_set_up_run_again(repository, gone):
     python = repository / ".venv" / "bin" / "python"
     python.unlink()
-    python.symlink_to("/no/python3.11") if gone else program(python, "exit 1\n")
+    python.symlink_to("/no/python3.11") if gone else program(python, "exit 1")
     assert not bootstrap.is_complete()
 
 
