@@ -36,9 +36,7 @@ class Java:
 
 @lru_cache(maxsize=1)
 def find_java() -> Java:
-    """Find version 17 in JAVA_HOME, PATH or the cache, in this order; without one, raise
-    `LabError`.
-    """
+    """Find version 17 in JAVA_HOME, PATH or the cache, in this order; having none is an error."""
     if found := system_java():
         return found
     if fetched := wheel_java_home():
