@@ -57,15 +57,8 @@ OTHER_NAMESPACES = ("tour", "bench", "campaign", "lab")
 def namespace_of(lesson: str) -> str:
     """Return a lesson's namespace: its folder in the bucket and the first part of its topic names.
 
-    If LAB_NAMESPACE is set, the namespace begins with it, so that several learners can share a
-    store.
-
-    Args:
-        lesson: two digits (`05` has the namespace `lesson-05`), or a name such as `tour`, which is
-            used as the namespace.
-
-    Raises:
-        LabError: the name is not allowed for bucket folders and topics.
+    Lesson `05` has the namespace `lesson-05`; a name such as `tour` is its own. If LAB_NAMESPACE is
+    set, the namespace begins with it, so that several learners can share a store.
     """
     if re.fullmatch(r"\d\d", lesson):
         return f"{settings().prefix}lesson-{lesson}"
@@ -75,11 +68,7 @@ def namespace_of(lesson: str) -> str:
 
 
 def check_lesson(lesson: str) -> None:
-    """Raise an error unless this version of the course has a lesson or demo of this name.
-
-    Raises:
-        LabError: there is no such lesson; the next step lists those that exist.
-    """
+    """Raise an error unless this version of the course has a lesson or demo of this name."""
     if lesson not in (*known_lessons(), *known_demos()):
         raise LabError(
             f"There is no lesson {lesson!r}.",
@@ -97,13 +86,7 @@ def _begin(lesson: str, needs: tuple[str, ...]) -> None:
 
 
 class Lab:
-    """One lesson's handle on the running lab.
-
-    Args:
-        lesson: two digits, for example `05`, or a name such as `tour`.
-        endpoints: addresses of the services.
-        needs: services that the lesson needs in addition to the default ones.
-    """
+    """One lesson's handle on the running lab; `needs` names services besides the default ones."""
 
     def __init__(self, lesson: str, endpoints: Endpoints, needs: tuple[str, ...] = ()):
         self.lesson = lesson
@@ -152,9 +135,7 @@ class Lab:
     def start_spark(self, properties: dict[str, str]):
         """Return the session of `spark`, started with additional Spark properties.
 
-        Args:
-            properties: for example `spark.metrics.namespace`; they override the lab's. A session
-                that is already running is returned as it is.
+        They override the lab's. A session that is already running is returned as it is.
         """
         if self._session is None or self._session.sparkContext._jsc is None:  # or was stopped
             java_options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
@@ -401,7 +382,7 @@ class Lab:
         return f"{heading}<table>{rows}</table>"
 
     def _rows(self) -> list[tuple[str, str, bool]]:
-        """The running services: name, address, and whether the address is a web page."""
+        """Name and address of each running service, and whether the address is a web page."""
         used = map(services.service, (*services.DEFAULT, *self.needs))
         return [
             *((name, url, True) for name, url in self.links().items()),
@@ -412,16 +393,9 @@ class Lab:
 def reset_lesson(lesson: str) -> dict[str, int]:
     """Remove a lesson's writers, tables, checkpoints, topics, ledgers and files, and nothing else.
 
-    Programs that its notebook started are killed, so that none keeps writing.
-
-    Args:
-        lesson: two digits, or a name such as `tour`.
-
-    Returns:
-        Number of removed objects, topics and so on, for example `{"objects": 214, "topics": 2}`.
-
-    Raises:
-        LabError: there is no such lesson, or the services are not running.
+    Programs that its notebook started are killed, so that none keeps writing. Return the number of
+    removed objects, topics and so on, for example `{"objects": 214, "topics": 2}`. If the services
+    are not running, raise `LabError` and remove nothing.
     """
     namespace = namespace_of(lesson)
     services.endpoints()  # raises unless the services are running: nothing is half cleared

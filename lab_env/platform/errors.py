@@ -2,13 +2,7 @@
 
 
 class LabError(Exception):
-    """A failure that the user can fix.
-
-    Args:
-        what: one sentence that says what happened.
-        next_step: the command or change to try first.
-        log: last lines of the log that explains it, if there is one.
-    """
+    """A failure that the user can fix: what happened, what to try first, and the end of a log."""
 
     def __init__(self, what: str, next_step: str = "", log: str = ""):
         super().__init__(what)

@@ -3,6 +3,7 @@
 It imports nothing from the lab, because everything that starts a JVM imports it.
 """
 
+import contextlib
 import re
 import time
 from dataclasses import dataclass
@@ -26,14 +27,9 @@ START_MARK = "=== started"
 
 @dataclass(frozen=True)
 class Exhaustion:
-    """A resource that a JVM ran out of.
+    """A resource that a JVM ran out of."""
 
-    Args:
-        cause: clause for an error message, for example `the JVM is out of memory`.
-        next_step: the change to make.
-    """
-
-    cause: str
+    cause: str  # clause for an error message, for example `the JVM is out of memory`
     next_step: str
 
 
@@ -67,19 +63,12 @@ def start_mark() -> str:
 def exhaustion_in(log: Path) -> Exhaustion | None:
     """First resource that a JVM ran out of in the newest run of its log; None if there is none.
 
-    Args:
-        log: its output, runs separated by `start_mark()`; it need not exist.
+    Runs are separated by `start_mark()`; the log need not exist.
     """
     found = None
-    try:
-        with log.open(errors="replace") as lines:
-            for line in lines:
-                if line.startswith(START_MARK):
-                    found = None
-                elif found is None:
-                    found = _exhaustion(line)
-    except FileNotFoundError:
-        return None
+    with contextlib.suppress(FileNotFoundError), log.open(errors="replace") as lines:
+        for line in lines:
+            found = None if line.startswith(START_MARK) else found or _exhaustion(line)
     return found
 
 
@@ -90,10 +79,8 @@ def explained(error: object, log: Path) -> str:
 
 
 def _exhaustion(text: str) -> Exhaustion | None:
-    for pattern, known in EXHAUSTED.items():
-        if re.search(pattern, text):
-            return known
-    return None
+    found = (known for pattern, known in EXHAUSTED.items() if re.search(pattern, text))
+    return next(found, None)
 
 
 @dataclass(frozen=True)
@@ -110,13 +97,10 @@ class MemoryUse:
 
 
 def memory_use(jvm) -> dict[str, MemoryUse]:
-    """Memory that a JVM uses after a full garbage collection, from its `MemoryPoolMXBean`s.
+    """Memory that a JVM uses after a full garbage collection, by kind.
 
-    Args:
-        jvm: a Py4J view of it, for example `spark.sparkContext._jvm`.
-
-    Returns:
-        By kind: code cache, metaspace, class space, heap.
+    The kinds are code cache, metaspace, class space and heap. `jvm` is a Py4J view of the JVM, such
+    as `spark.sparkContext._jvm`.
     """
     jvm.java.lang.System.gc()
     management = jvm.java.lang.management.ManagementFactory

@@ -14,13 +14,9 @@ TIMEOUT_S = 10
 
 
 def query(url: str, promql: str) -> pd.DataFrame:
-    """Evaluate a PromQL expression now.
+    """Evaluate a PromQL expression now; return a row per series with its labels and `value`.
 
-    Returns:
-        One row per series: its labels, and `value`. A scalar is one row without labels.
-
-    Raises:
-        LabError: the expression is refused, or Prometheus does not answer.
+    A scalar is one row without labels.
     """
     data = _api(url, "query", query=promql)
     if data["resultType"] == "scalar":
@@ -30,18 +26,9 @@ def query(url: str, promql: str) -> pd.DataFrame:
 
 
 def query_range(url: str, promql: str, start: float, end: float, step: float) -> pd.DataFrame:
-    """Evaluate a PromQL expression over time.
+    """Evaluate a PromQL expression from `start` to `end` (seconds since 1970) every `step` seconds.
 
-    Args:
-        start: seconds since 1970.
-        end: seconds since 1970.
-        step: seconds between two values.
-
-    Returns:
-        One row per series and time: `time` (seconds since 1970), labels, and `value`.
-
-    Raises:
-        LabError: the expression is refused, or Prometheus does not answer.
+    Return a row per series and time: `time` (seconds since 1970), labels, and `value`.
     """
     data = _api(url, "query_range", query=promql, start=start, end=end, step=step)
     rows = [
@@ -53,14 +40,7 @@ def query_range(url: str, promql: str, start: float, end: float, step: float) ->
 
 
 def alerts(url: str) -> pd.DataFrame:
-    """Alerts that are pending or firing.
-
-    Returns:
-        One row per alert: name, state, value, since (UTC), labels (a dict without the name).
-
-    Raises:
-        LabError: Prometheus does not answer.
-    """
+    """Pending and firing alerts: name, state, value, since (UTC), labels (without the name)."""
     rows = []
     for alert in _api(url, "alerts")["alerts"]:
         labels = dict(alert["labels"])
@@ -71,17 +51,7 @@ def alerts(url: str) -> pd.DataFrame:
 
 
 def scraped(url: str) -> pd.DataFrame:
-    """Metrics on a page, as Prometheus would scrape them now.
-
-    Args:
-        url: URL of the page, for example `http://127.0.0.1:9464/metrics`.
-
-    Returns:
-        One row per value: metric, its labels, and `value`.
-
-    Raises:
-        LabError: the page's server does not answer.
-    """
+    """Metrics on a page, as Prometheus would scrape them now: metric, its labels, and `value`."""
     families = text_string_to_metric_families(_get(url).decode())
     rows = [
         {"metric": sample.name} | sample.labels | {"value": sample.value}

@@ -15,19 +15,12 @@ PRICES = REPOSITORY / "data" / "prices.csv"
 
 
 def read_prices(items: Mapping[str, str], path: Path = PRICES) -> dict[str, float]:
-    """Read the prices of some items.
+    """Read the prices of some items, in US dollars by item; a missing or invalid price is an error.
 
     Args:
         items: unit of each item, for example `{"storage": "GB-month"}`.
         path: a CSV file with item, unit, usd, region, as_of, confirmed and source. `confirmed` is
-        yes if somebody read the page named as source and it states this price.
-
-    Returns:
-        US dollars by item.
-
-    Raises:
-        LabError: an item is missing or repeated, or has another unit, no date, no source or no
-        price.
+            yes if somebody read the page named as source and it states this price.
     """
     with path.open(encoding="utf-8", newline="") as file:
         rows = [row for row in csv.DictReader(file) if row.get("item") in items]
@@ -38,7 +31,6 @@ def read_prices(items: Mapping[str, str], path: Path = PRICES) -> dict[str, floa
 
 
 def _price(row: dict[str, str], unit: str, fix: str) -> float:
-    """Validate the price in a row."""
     if row["unit"] != unit:
         raise LabError(f"The price of {row['item']} must be for {unit}.", fix)
     if not (row["as_of"] and row["source"]):

@@ -26,21 +26,14 @@ Port = Annotated[int, Field(ge=1024, le=65535)]
 
 # The object store's credentials. A program gets them only if they are passed to it by name.
 AWS_CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN")
-CREDENTIALS = (
-    "LAB_S3_ACCESS_KEY",
-    "LAB_S3_SECRET_KEY",
-    "LAB_S3_SESSION_TOKEN",
-    *AWS_CREDENTIALS,
-)
-# What a Spark that belongs to a cluster is configured by.
+CREDENTIALS = ("LAB_S3_ACCESS_KEY", "LAB_S3_SECRET_KEY", "LAB_S3_SESSION_TOKEN", *AWS_CREDENTIALS)
+# Variables that configure a Spark on a cluster that is not the lab's.
 CONF_FOLDERS = ("SPARK_CONF_DIR", "HADOOP_CONF_DIR")
 # The words that names of tables and topics begin with; a namespace must not look like one.
 TAKEN = ("lesson", "demo", "tour", "bench", "campaign", "lab", "warehouse")
-
-
 # The driver, its blocks, and Hudi's timeline server: each tries up to sixteen ports.
 DRIVER_PORTS = 60
-# What a GitHub codespace says of itself: its name, and the domain of its forwarded ports.
+# Variables of a GitHub codespace: its name, and the domain of its forwarded ports.
 CODESPACE = ("CODESPACE_NAME", "GITHUB_CODESPACES_PORT_FORWARDING_DOMAIN")
 
 
@@ -51,11 +44,7 @@ def codespace_url() -> str:
 
 
 def default_cache() -> Path:
-    """Return the lab's cache folder in XDG_CACHE_HOME, or else in the user's home folder.
-
-    Raises:
-        LabError: HOME is not set, and /etc/passwd does not know the user either.
-    """
+    """Return the lab's cache folder in XDG_CACHE_HOME, or else in the user's home folder."""
     try:
         base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     except RuntimeError:
@@ -283,14 +272,10 @@ class Settings(BaseSettings):
         return "127.0.0.1" if self.bind == "0.0.0.0" else self.bind
 
     def browser_url(self, url: str) -> str:
-        """Return the address of a web page for a browser, which may run on another machine.
+        """Return a page's address for a browser, which may run on another machine.
 
-        Args:
-            url: address of the page for programs on this machine, with a port.
-
-        Returns:
-            The address behind the proxy of `public_url`. Without a proxy, or for a page on another
-            machine, `url` itself.
+        It is the address behind the proxy of `public_url`. Without a proxy, or for a page on
+        another machine, it is `url` itself.
         """
         parts = urlsplit(url)
         own = {"127.0.0.1", self.client_host, self.spark_driver_host}
@@ -435,33 +420,20 @@ class Settings(BaseSettings):
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Addresses and keys of the running services; `repr` shows no keys.
+    """Addresses and keys of the running services; `repr` shows no keys."""
 
-    Args:
-        s3_endpoint: URL of the object store, for example `http://127.0.0.1:9000`.
-        bucket: bucket of all tables and checkpoints.
-        kafka_bootstrap: `host:port` of the broker.
-        zookeeper: `host:port` of ZooKeeper, which is started only on request.
-        s3_session_token: empty unless the keys are temporary.
-        kinesis: URL of Kinesis, which is started only on request.
-    """
-
-    s3_endpoint: str
+    s3_endpoint: str  # URL, for example `http://127.0.0.1:9000`
     s3_access_key: str
     s3_secret_key: str
     s3_region: str
-    bucket: str
-    kafka_bootstrap: str
-    zookeeper: str = ""
-    s3_session_token: str = ""
-    kinesis: str = ""
+    bucket: str  # of all tables and checkpoints
+    kafka_bootstrap: str  # `host:port`
+    zookeeper: str = ""  # `host:port`; it is started only on request
+    s3_session_token: str = ""  # empty unless the keys are temporary
+    kinesis: str = ""  # URL; it is started only on request
 
     def broker(self, source: str) -> str:
-        """Return the address of a broker.
-
-        Args:
-            source: `kafka` or `kinesis`.
-        """
+        """Return the address of a broker, `kafka` or `kinesis`."""
         return {"kafka": self.kafka_bootstrap, "kinesis": self.kinesis}[source]
 
     def __repr__(self) -> str:
@@ -470,11 +442,7 @@ class Endpoints:
 
 @lru_cache(maxsize=1)
 def settings() -> Settings:
-    """Return the validated settings of this process.
-
-    Raises:
-        LabError: a variable is misspelt or its value is not allowed.
-    """
+    """Return this process's settings; a misspelt variable or a wrong value is a `LabError`."""
     known = {_variable(name) for name in Settings.model_fields}
     for variable in sorted(os.environ):
         if variable.startswith("LAB_") and variable not in known:
@@ -500,7 +468,6 @@ def _variable(field: str) -> str:
 
 
 def _unset(variable: str) -> str:
-    """Return the next step for an unknown variable, with the variable that was probably meant."""
     # Without the prefix, which makes any two variables similar.
     name = variable.removeprefix("LAB_").lower()
     guess = difflib.get_close_matches(name, Settings.model_fields, n=1, cutoff=0.7)
@@ -508,7 +475,6 @@ def _unset(variable: str) -> str:
 
 
 def _error(found: ErrorDetails) -> LabError:
-    """Return pydantic's first finding in the lab's own words."""
     why = found["msg"].removeprefix("Value error, ") if found["type"] == "value_error" else ""
     if not found["loc"]:
         return LabError(f"{why}.", "set one of them lower, or unset it.")
@@ -523,7 +489,6 @@ def _error(found: ErrorDetails) -> LabError:
 
 
 def _allowed(field: str) -> str:
-    """Return a description of the values that a setting accepts."""
     rules = Settings.model_json_schema()["properties"][field]
     number = "a whole number" if rules.get("type") == "integer" else "a number"
     if "enum" in rules:

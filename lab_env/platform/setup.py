@@ -15,15 +15,8 @@ from lab_env.platform.services import SERVICES
 def set_up(report_progress: Progress, since: float | None = None, before: int | None = None) -> str:
     """Fetch and build everything that the cache lacks, except what is fetched on demand.
 
-    Args:
-        since: start of set-up (seconds since 1970), if it began before this call.
-        before: size of the cache in bytes at the start of set-up, if it began before this call.
-
-    Returns:
-        Summary with the seconds taken, the megabytes added and the size of the cache.
-
-    Raises:
-        LabError: something cannot be fetched or built.
+    If set-up began before this call, `since` is its start (seconds since 1970) and `before` the
+    bytes in the cache then. Return a summary: seconds taken, megabytes added, size of the cache.
     """
     check_user()
     started = since or time.time()

@@ -15,17 +15,11 @@ from lab_env.platform.settings import Endpoints
 
 @dataclass(frozen=True)
 class StoredObject:
-    """One object of the bucket.
+    """One object of the bucket."""
 
-    Args:
-        key: full key, without the bucket.
-        size: bytes.
-        modified: when it became visible (UTC, milliseconds).
-    """
-
-    key: str
-    size: int
-    modified: datetime
+    key: str  # without the bucket
+    size: int  # bytes
+    modified: datetime  # when it became visible (UTC, milliseconds)
 
 
 @lru_cache(maxsize=4)
@@ -34,10 +28,8 @@ def s3_client(
 ):
     """Make a boto3 S3 client that gives up quickly when the store does not answer.
 
-    Clients are thread-safe and slow to make, so they are cached.
-
-    Args:
-        access_key: if empty, boto3 looks for the machine's own credentials.
+    Clients are thread-safe and slow to make, so they are cached. Without an access key, boto3 looks
+    for the machine's own credentials.
     """
     return boto3.client(
         "s3",
@@ -70,12 +62,9 @@ def client(endpoints: Endpoints):
 def export_environment(endpoints: Endpoints) -> None:
     """Set the environment variables by which libraries in this process find the store.
 
-    hudi-rs 0.5 passes its storage options to the table, but not to the table's metadata table.
-    Without these variables it looks for the metadata table at Amazon, gives up, and lists folders
-    instead.
-
-    Args:
-        endpoints: address and keys of the store; without keys the machine's own apply.
+    Without keys the machine's own apply. hudi-rs 0.5 passes its storage options to the table, but
+    not to the table's metadata table. Without these variables it looks for the metadata table at
+    Amazon, gives up, and lists folders instead.
     """
     os.environ["AWS_ENDPOINT"] = endpoints.s3_endpoint
     os.environ["AWS_REGION"] = endpoints.s3_region
@@ -105,11 +94,7 @@ def key_of(path: str) -> str:
 
 
 def list_objects(endpoints: Endpoints, prefix: str) -> Iterator[StoredObject]:
-    """Yield every object below a prefix in the order of keys, without folder markers.
-
-    Args:
-        prefix: for example `tour/orders_cow/`.
-    """
+    """Yield every object below a prefix such as `tour/orders/`, by key, without folder markers."""
     pages = client(endpoints).get_paginator("list_objects_v2")
     for page in pages.paginate(Bucket=endpoints.bucket, Prefix=prefix):
         for entry in page.get("Contents", ()):
@@ -128,15 +113,7 @@ def delete(endpoints: Endpoints, key: str) -> None:
 
 
 def copy_prefix(endpoints: Endpoints, source: str, target: str) -> int:
-    """Copy every object below a prefix to another prefix.
-
-    Args:
-        source: must end with `/`.
-        target: must end with `/`.
-
-    Returns:
-        Number of objects copied.
-    """
+    """Copy every object below a prefix to another one and count them; both must end with `/`."""
     if not (source.endswith("/") and target.endswith("/")):
         raise ValueError(f"prefixes to copy must end with a slash: {source!r}, {target!r}")
     s3 = client(endpoints)
@@ -151,14 +128,10 @@ def copy_prefix(endpoints: Endpoints, source: str, target: str) -> int:
 
 
 def delete_prefix(endpoints: Endpoints, prefix: str, markers_only: bool = False) -> int:
-    """Delete every object below a prefix.
+    """Delete every object below a prefix, and return their number, folder markers included.
 
-    Args:
-        prefix: must end with `/`, so that a sibling with a longer name is spared.
-        markers_only: delete only the empty objects that mark folders.
-
-    Returns:
-        Number of objects deleted, folder markers included.
+    The prefix must end with `/`, so that a sibling with a longer name is spared. With
+    `markers_only`, delete only the empty objects that mark folders.
     """
     if not prefix.endswith("/"):
         raise ValueError(f"a prefix to delete must end with a slash: {prefix!r}")
@@ -175,11 +148,7 @@ def delete_prefix(endpoints: Endpoints, prefix: str, markers_only: bool = False)
 
 
 class StoredTable:
-    """A table's files in the lab's object store; implements `lab_env.tables.hudi.files.TableFiles`.
-
-    Args:
-        path: for example `s3a://lakehouse/lesson-05/orders`.
-    """
+    """A table's files in the lab's store; implements `lab_env.tables.hudi.files.TableFiles`."""
 
     def __init__(self, endpoints: Endpoints, path: str):
         self.path = path

@@ -1,5 +1,20 @@
 """Fakes that several unit tests use."""
 
+from pathlib import Path
+
+# Runs a file, by its name in quotes, as if Python 3.14 had started it.
+AS_PYTHON_314 = (
+    "import runpy, sys; sys.version_info = (3, 14, 0, 'final', 0);"
+    " runpy.run_path({!r}, run_name='__main__')"
+)
+
+
+def program(path: Path, script: str) -> Path:
+    """Write an executable shell script; return its path."""
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    return path
+
 
 class Clock:
     """A clock whose time, in seconds, a test sets."""

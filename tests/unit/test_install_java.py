@@ -35,11 +35,6 @@ def test_the_version_is_read_without_starting_java(tmp_path, version, major):
     assert java.java_version(installation(tmp_path / "jdk", version)) == major
 
 
-def test_java_home_is_used_when_it_is_17(tmp_path, monkeypatch):
-    monkeypatch.setenv("JAVA_HOME", str(installation(tmp_path / "jdk", "17.0.9")))
-    assert java.find_java() == java.Java(tmp_path / "jdk", "JAVA_HOME")
-
-
 def test_an_older_java_home_is_passed_over_for_the_one_on_path(tmp_path, monkeypatch):
     monkeypatch.setenv("JAVA_HOME", str(installation(tmp_path / "old", "1.8.0_402")))
     monkeypatch.setenv("PATH", str(installation(tmp_path / "jdk", "17.0.9") / "bin"))
@@ -71,4 +66,4 @@ def test_a_java_17_of_the_system_is_enough_there(tmp_path, monkeypatch):
     monkeypatch.setattr(java.platform, "machine", lambda: "aarch64")
     monkeypatch.setenv("JAVA_HOME", str(installation(tmp_path / "jdk", "17.0.15")))
     java.have_java()
-    assert java.find_java().origin == "JAVA_HOME"
+    assert java.find_java() == java.Java(tmp_path / "jdk", "JAVA_HOME")

@@ -1,11 +1,9 @@
-"""Downloads on demand: one file of a module, the needed part of a wheel, a size in words."""
+"""Downloads on demand: one file of a module, the needed part of a wheel."""
 
 import subprocess
 from xml.etree import ElementTree
 
-import pytest
-
-from lab_env.platform.install import archives, maven, wheels
+from lab_env.platform.install import maven, wheels
 from lab_env.platform.services import doctor
 
 
@@ -38,11 +36,6 @@ def test_a_wheel_is_kept_without_the_folders_that_nobody_needs(home, monkeypatch
     monkeypatch.setattr(wheels.subprocess, "run", install)
     wheels.fetch_wheel("server", tmp_path / "server-1", lambda line: None)
     assert [path.name for path in (tmp_path / "server-1" / "server").iterdir()] == ["new"]
-
-
-@pytest.mark.parametrize(("megabytes", "words"), [(5, "5 MB"), (99, "99 MB"), (821, "0.8 GB")])
-def test_a_size_is_given_in_words(megabytes, words):
-    assert archives.size_in_words(megabytes) == words
 
 
 def test_the_doctor_misses_no_jars_that_are_fetched_on_demand(home, monkeypatch):

@@ -15,16 +15,12 @@ import tarfile
 from pathlib import Path
 
 import pytest
+from fakes import AS_PYTHON_314
 from own_lab import allowed
 
 from lab_env.platform.install import bootstrap
 from lab_env.platform.install.cache import cache
 
-# Runs a file as if Python 3.14 had started it.
-AS_PYTHON_314 = (
-    "import runpy, sys; sys.version_info = (3, 14, 0, 'final', 0);"
-    " runpy.run_path({!r}, run_name='__main__')"
-)
 WANTED = "3.12"
 NEEDED = "Python 3.11, 3.12 or 3.13 is needed; python3 here is 3.14."
 LEFT_OUT = ("test", "site-packages", "dist-packages", "__pycache__", "idlelib", "tkinter")

@@ -5,6 +5,7 @@ import threading
 import time
 from http.client import HTTPConnection
 from http.server import ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 from fakes import Clock
@@ -54,10 +55,11 @@ def test_a_writer_that_was_stopped_on_purpose_is_not_expected_to_keep_up(tmp_pat
     assert watched(tmp_path) == []
 
 
-def test_a_writer_on_kinesis_is_not_among_the_pipelines_on_kafka(tmp_path):
+@pytest.mark.parametrize("end", [', "source": "kinesis"}', ""], ids=["Kinesis", "half written"])
+def test_a_writer_on_kinesis_or_whose_job_is_half_written_is_not_watched(tmp_path, end):
     writer(tmp_path, "writer-tour-pipeline")
     path = tmp_path / "writers" / "writer-tour-pipeline" / "job.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"source": "kinesis"}))
+    path.write_text(path.read_text().removesuffix("}") + end)
     assert watched(tmp_path) == []
 
 
@@ -68,21 +70,29 @@ def test_two_writers_of_a_lesson_have_different_labels(tmp_path):
     assert labels == [("lesson-17", "cow"), ("lesson-17", "second.cow")]
 
 
-def test_what_a_lesson_names_is_watched_until_it_is_taken_away(tmp_path):
+@pytest.fixture
+def lesson(tmp_path) -> Path:
+    """Folder of a lesson that watches one pipeline."""
     folder = tmp_path / "lessons" / "lesson-19"
     folder.mkdir(parents=True)
     watch(folder, ORDERS)
-    watch(folder, Pipeline("lesson-19", "other", "t", "s3a://b/x"))
-    watch(folder, ORDERS)
+    return folder
+
+
+def test_what_a_lesson_names_is_watched_until_it_is_taken_away(tmp_path, lesson):
+    watch(lesson, Pipeline("lesson-19", "other", "t", "s3a://b/x"))
+    watch(lesson, ORDERS)
     assert [pipeline.name for pipeline in watched(tmp_path)] == ["orders", "other"]
-    assert unwatch(folder, "other") and not unwatch(folder, "other")
+    assert unwatch(lesson, "other") and not unwatch(lesson, "other")
     assert watched(tmp_path) == [ORDERS]
 
 
-def test_a_file_that_is_being_written_is_no_error(tmp_path):
-    writer(tmp_path, "writer-tour-pipeline")
-    (tmp_path / "writers" / "writer-tour-pipeline" / "job.json").write_text('{"name": ')
-    assert watched(tmp_path) == []
+@pytest.mark.parametrize("content", ["[]", '{"pipelines": [1, {"name": "x"}]}', '{"pipelines": 0}'])
+def test_a_file_that_is_wrong_hides_no_other_pipeline(tmp_path, lesson, content):
+    other = tmp_path / "lessons" / "lesson-18"
+    other.mkdir()
+    (other / "watched.json").write_text(content)
+    assert watched(tmp_path) == [ORDERS]
 
 
 # How it is read -------------------------------------------------------------------------------
@@ -169,35 +179,27 @@ def parts(monkeypatch):
         "table": lambda: read_table(FilesInMemory("t", PROPERTIES, [*done(T1), base(T1)])),
     }
 
-    class Topics:
-        def __init__(self, bootstrap, topic):
-            self.closed = False
+    class Reader:
+        """Of a topic or a table, by the arguments of `read`."""
 
-        def read(self, position):
-            return parts["topic"](position)
+        def __init__(self, *place):
+            pass
+
+        def read(self, *position):
+            return parts["topic" if position else "table"](*position)
 
         def close(self):
             parts["closed"] = True
 
-    class Tables:
-        def __init__(self, endpoints, path):
-            pass
-
-        def read(self):
-            return parts["table"]()
-
-    monkeypatch.setattr(collector, "TopicReader", Topics)
-    monkeypatch.setattr(collector, "TableReader", Tables)
+    monkeypatch.setattr(collector, "TopicReader", Reader)
+    monkeypatch.setattr(collector, "TableReader", Reader)
     monkeypatch.setattr(collector, "read_position", lambda *_: parts["checkpoint"]())
     return parts
 
 
 @pytest.fixture
-def watching(tmp_path, parts):
+def watching(tmp_path, lesson, parts) -> Collector:
     """A collector that watches one pipeline."""
-    folder = tmp_path / "lessons" / "lesson-19"
-    folder.mkdir(parents=True)
-    watch(folder, ORDERS)
     return Collector(tmp_path, NOWHERE)
 
 
@@ -242,17 +244,14 @@ def test_a_part_that_is_down_takes_its_own_numbers_along(
     assert not absent & found.keys() and there <= found.keys()
 
 
-def test_what_is_no_longer_watched_is_closed(watching, parts, tmp_path):
+def test_what_is_no_longer_watched_is_closed(watching, parts, lesson):
     watching.samples(5)
-    unwatch(tmp_path / "lessons" / "lesson-19", "orders")
+    unwatch(lesson, "orders")
     assert by_name(watching.samples(5)) == {"watched": 0}
     assert parts["closed"]
 
 
-def test_servers_that_refuse_make_every_part_unreadable(tmp_path):
-    folder = tmp_path / "lessons" / "lesson-19"
-    folder.mkdir(parents=True)
-    watch(folder, ORDERS)
+def test_servers_that_refuse_make_every_part_unreadable(tmp_path, lesson):
     found = by_name(Collector(tmp_path, NOWHERE).samples(1))
     assert found == {"watched": 1, "uptopic": 0, "upcheckpoint": 0, "uptable": 0}
 
@@ -374,19 +373,5 @@ def test_plain_lines_name_services_and_pipelines_and_leave_out_what_is_not_known
     assert pipeline.partition(" ")[2] == (
         "pipeline lesson-19/orders: unread 1,234, oldest unread 12.3 s, table not readable"
     )
-
-
-def test_without_services_the_lines_say_so():
-    lines = live.plain_lines([ServiceStatus("kafka", "stopped")], None)
-    assert lines[1].endswith("pipelines: the services are not running")
-
-
-@pytest.mark.parametrize("content", ["[]", '{"pipelines": [1, {"name": "x"}]}', '{"pipelines": 0}'])
-def test_a_file_that_is_wrong_hides_no_other_pipeline(tmp_path, content):
-    folder = tmp_path / "lessons" / "lesson-19"
-    folder.mkdir(parents=True)
-    watch(folder, ORDERS)
-    other = tmp_path / "lessons" / "lesson-18"
-    other.mkdir()
-    (other / "watched.json").write_text(content)
-    assert watched(tmp_path) == [ORDERS]
+    _, without = live.plain_lines([ServiceStatus("kafka", "stopped")], None)
+    assert without.endswith("pipelines: the services are not running")

@@ -1,6 +1,5 @@
 """A lock file keeps other processes and threads out; each path has its own lock."""
 
-import os
 import subprocess
 import sys
 import threading
@@ -10,6 +9,9 @@ import pytest
 
 from lab_env.platform.processes.locks import exclusive
 from lab_env.platform.processes.state import lab_lock
+
+# Takes the lab's lock in another process.
+TAKE = "from lab_env.platform.processes.state import lab_lock\nwith lab_lock(): print('in')"
 
 
 def in_a_thread(path) -> tuple[threading.Thread, threading.Event]:
@@ -44,11 +46,7 @@ def test_a_lock_is_free_again_after_an_error(tmp_path):
 
 
 def test_the_lock_keeps_another_process_out(home, tmp_path):
-    script = (
-        "from lab_env.platform.processes.state import lab_lock\n"
-        "print('asking', flush=True)\n"
-        "with lab_lock(): print('in', flush=True)"
-    )
+    script = TAKE.replace("with", "print('asking', flush=True)\nwith")
     with lab_lock(), lab_lock():
         other = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE)
         assert other.stdout.readline() == b"asking\n"
@@ -62,13 +60,7 @@ def test_a_program_started_under_the_lock_does_not_keep_it(home):
     with lab_lock():
         child = subprocess.Popen(["sleep", "30"])
     try:
-        script = (
-            "from lab_env.platform.processes.state import lab_lock\nwith lab_lock(): print('in')"
-        )
-        done = subprocess.run(
-            [sys.executable, "-c", script], capture_output=True, timeout=20, env=os.environ
-        )
-        assert done.stdout == b"in\n"
+        assert subprocess.check_output([sys.executable, "-c", TAKE], timeout=20) == b"in\n"
     finally:
         child.kill()
         child.wait()

@@ -14,9 +14,6 @@ def frozen(pid: int) -> Generator[None]:
 
     From outside it looks like a hanging program: it is alive and its sockets accept connections,
     but it does nothing. It can be killed while frozen.
-
-    Raises:
-        psutil.NoSuchProcess: there is no such process.
     """
     psutil.Process(pid).suspend()  # first, so that it cannot start another process
     tree = process_tree(pid)

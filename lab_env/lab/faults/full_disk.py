@@ -29,12 +29,7 @@ KEPT_VARIABLES = ("MINIO_ROOT_USER", "MINIO_ROOT_PASSWORD", "MINIO_REGION", "MIN
 
 
 class SmallStore:
-    """An object store on a small disk.
-
-    Args:
-        endpoints: the lab's endpoints, with this store in place of the lab's own.
-        disk: path of its disk, as this process sees it.
-    """
+    """An object store, at these endpoints, on a small disk; `disk` is its path for this process."""
 
     def __init__(self, endpoints: Endpoints, disk: Path):
         self.endpoints = endpoints
@@ -49,11 +44,7 @@ class SmallStore:
         return written
 
     def make_room(self, seconds: float = 30) -> None:
-        """Delete the file written by `fill`, and wait until the store accepts objects again.
-
-        Raises:
-            TimeoutError: the store accepts none in that time.
-        """
+        """Delete the file written by `fill`, and wait until the store accepts objects again."""
         self._ballast.unlink()
         client, deadline = store.client(self.endpoints), time.monotonic() + seconds
         probe = {"Bucket": self.endpoints.bucket, "Key": "probe"}
@@ -70,12 +61,8 @@ class SmallStore:
 def small_store(endpoints: Endpoints, megabytes: int = 256) -> Generator[SmallStore | None]:
     """Run a second MinIO, of the lab's version, on a small disk while the body runs.
 
-    Args:
-        endpoints: the running services; MinIO must be the lab's own.
-
-    Yields:
-        The store, with an empty bucket; None if this machine does not allow such a disk, or the
-        store does not start.
+    Yield the store, with an empty bucket; None if this machine does not allow such a disk, or the
+    store does not start. The lab's own MinIO must run.
     """
     with tempfile.TemporaryDirectory(prefix="lab-small-store-") as folder:
         disk = Path(folder) / "data"

@@ -32,12 +32,8 @@ NO_BODY = (204, 304)
 def classify(method: str, key: str) -> str:
     """Return the class of a request: the part of a stream or Hudi table that it writes.
 
-    Args:
-        key: object key, without the bucket.
-
-    Returns:
-        One of `CLASSES`; `other` for any other write, `read` for GET, HEAD and listings, `delete`
-        for deletions.
+    One of `CLASSES`; `other` for any other write, `read` for GET, HEAD and listings, `delete` for
+    deletions. The key is without the bucket.
     """
     if method in ("GET", "HEAD"):
         return "read"
@@ -70,50 +66,29 @@ def _instant_class(key: str, name: str) -> str:
 
 @dataclass
 class Request:
-    """One request through the gate.
+    """One request through the gate."""
 
-    Args:
-        number: counted from 1.
-        at: time of arrival, seconds since 1970.
-        method: HTTP method.
-        key: object key; empty for a request about the bucket itself.
-        kind: its class, see `classify`.
-        size: bytes of its body.
-        status: HTTP status of the response; 0 until there is one.
-        fate: `passed`, or a rule's action.
-    """
-
-    number: int
-    at: float
+    number: int  # counted from 1
+    at: float  # time of arrival, seconds since 1970
     method: str
-    key: str
-    kind: str
-    size: int
-    status: int = 0
-    fate: str = "passed"
+    key: str  # empty for a request about the bucket itself
+    kind: str  # see `classify`
+    size: int  # bytes of its body
+    status: int = 0  # HTTP status of the response; 0 until there is one
+    fate: str = "passed"  # or a rule's action
 
 
 @dataclass
 class Rule:
-    """A fault to apply to one request, or to several of a class in a row.
+    """A fault to apply to one request, or to several of a class in a row."""
 
-    Args:
-        kind: class of the request; `any` for every write, `read` for every GET, HEAD and listing.
-        action: one of `ACTIONS`.
-        k: first request to act on, counted from 1 within the class since the rule was set.
-        part: text that the key must contain, for example `orders_mor/`.
-        times: number of requests to act on.
-        status: HTTP status of the response, for `error`.
-        seconds: how long it holds a request if nobody releases it.
-    """
-
-    kind: str
-    action: str
-    k: int = 1
-    part: str = ""
-    times: int = 1
-    status: int = 503
-    seconds: float = HOLD_SECONDS
+    kind: str  # class of the request; `any` for every write, `read` for every GET, HEAD and listing
+    action: str  # one of `ACTIONS`
+    k: int = 1  # first request to act on, counted from 1 within the class since the rule was set
+    part: str = ""  # text that the key must contain, for example `orders_mor/`
+    times: int = 1  # number of requests to act on
+    status: int = 503  # HTTP status of the response, for `error`
+    seconds: float = HOLD_SECONDS  # how long it holds a request that nobody releases
     seen: int = 0
     request: Request | None = None
     reached: threading.Event = field(default_factory=threading.Event, repr=False)
@@ -134,12 +109,7 @@ class Rule:
 
 
 class Gate:
-    """The proxy; it serves in its own thread until it is closed.
-
-    Args:
-        upstream: URL of the object store, without TLS.
-        host: address to listen on.
-    """
+    """The proxy; it serves in its own thread until it is closed."""
 
     def __init__(self, upstream: str, host: str = "127.0.0.1"):
         target = urlsplit(upstream)
@@ -168,15 +138,9 @@ class Gate:
         return f"http://{self._host}:{self._server.sockets[0].getsockname()[1]}"
 
     def arm(self, kind: str, action: str, **options) -> Rule:
-        """Replace all rules with a new one; requests held by earlier rules continue.
+        """Replace all rules with a new one, a `Rule` with these fields.
 
-        Args:
-            kind: see `Rule`.
-            action: see `Rule`.
-            options: further fields of `Rule`.
-
-        Raises:
-            ValueError: the class or the action does not exist.
+        Requests held by earlier rules continue. An unknown class or action is a `ValueError`.
         """
         if kind not in (*CLASSES, "any", "other", "read") or action not in ACTIONS:
             raise ValueError(f"no class {kind!r} or no action {action!r}")
@@ -189,10 +153,9 @@ class Gate:
         self._replace([])
 
     def _replace(self, rules: list[Rule]) -> None:
-        """Set the new rules first, then release the requests that the earlier rules hold."""
         with self._lock:
             earlier, self._rules = self._rules, rules
-        for rule in earlier:
+        for rule in earlier:  # the new ones are set: a released client may send a request now
             rule.released.set()
 
     def drop(self) -> None:
@@ -297,13 +260,10 @@ class Gate:
 
 
 class _Store:
-    """Connection to the object store."""
-
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter):
         self.reader, self.writer = reader, writer
 
     async def ask(self, message: bytes, request: Request) -> bytes:
-        """Send a request; return the whole response."""
         self.writer.write(message)
         await self.writer.drain()
         while (head := await _head(self.reader)).startswith(b"HTTP/1.1 100"):

@@ -9,8 +9,7 @@ MOMENT = "2026-11-20T10:00:00.000000Z"
 def odd_messages(order_id: str = "O-1") -> dict[str, bytes]:
     """Return the invalid messages by defect; each is otherwise a new order of 5.00.
 
-    Args:
-        order_id: id of these orders; it must never appear in a table.
+    The order's id must never appear in a table.
     """
     day = MOMENT[:10]
     good = encode("E-1", "create", order_id, "C-1", "P-1", 500, "new", MOMENT, day, MOMENT)

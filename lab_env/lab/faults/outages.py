@@ -18,24 +18,13 @@ RESTART_S = 10  # a supervisor that restarts nothing by then has given the servi
 
 @contextmanager
 def paused(name: str) -> Generator[None]:
-    """Freeze a service while the body runs: its port stays open, but it answers nothing.
-
-    Args:
-        name: for example `kafka`.
-
-    Raises:
-        LabError: it does not run here.
-    """
+    """Freeze a service while the body runs: its port stays open, but it answers nothing."""
     with frozen(pid_of(name)):
         yield
 
 
 def kill_service(name: str) -> None:
-    """Kill a service; return as soon as the supervisor has restarted it.
-
-    Raises:
-        LabError: it does not run here.
-    """
+    """Kill a service; return as soon as the supervisor has restarted it."""
     pid = pid_of(name)
     kill(pid)
     deadline = time.monotonic() + RESTART_S
@@ -49,13 +38,8 @@ def kill_service(name: str) -> None:
 def refuse_client(name: str, client: psutil.Process, attempts: int = 3) -> None:
     """Stop a service until a client has failed to connect `attempts` times, then restart it.
 
-    Meanwhile its port accepts each connection and closes it immediately.
-
-    Args:
-        name: name of the service, for example `minio`.
-
-    Raises:
-        TimeoutError: no client tried to connect for a minute.
+    Meanwhile its port accepts each connection and closes it immediately. If no client tries to
+    connect for a minute, raise `TimeoutError`.
     """
     service = services.service(name)
     port = service.port(next(iter(service.preferred_ports())))
@@ -71,11 +55,7 @@ def refuse_client(name: str, client: psutil.Process, attempts: int = 3) -> None:
 
 
 def pid_of(name: str) -> int:
-    """Process id of a running service.
-
-    Raises:
-        LabError: it does not run here.
-    """
+    """Process id of a running service; an error if it does not run here."""
     service = services.service(name)
     program = supervisor.status_of(service.name)
     if program is None or not program.pid:

@@ -22,15 +22,10 @@ def jvm_of(writer: Writer) -> psutil.Process:
 def open_batches(
     writer: Writer, endpoints: Endpoints, sinks: tuple[str, ...] = ("cow", "mor")
 ) -> dict[str, int]:
-    """Return the batches that a writer has planned but not committed, according to its checkpoints.
+    """Return, by sink, the batch that a writer has planned but not committed.
 
-    Such a batch has an offset file and no commit file. After a restart Spark replays it.
-
-    Args:
-        sinks: the sinks to check; each must have planned a batch.
-
-    Returns:
-        Batch number by sink; sinks whose newest batch is committed are left out.
+    Such a batch has an offset file and no commit file in its checkpoint; after a restart Spark
+    replays it. Each of the sinks must have planned a batch.
     """
     base = Job.load(writer.folder / "job.json").base
     newest = {sink: read_checkpoint(endpoints, checkpoint_path(base, sink))[-1] for sink in sinks}
@@ -43,18 +38,10 @@ def kill_in_mid_batch(
     sinks: tuple[str, ...] = ("cow", "mor"),
     seconds: float = 60,
 ) -> dict[str, int]:
-    """Kill a writer's JVM while a batch of at least one sink is planned and not committed.
+    """Kill a writer's JVM while a batch of at least one sink is open, and return the open batches.
 
-    The JVM is frozen for each check, so that the state is unchanged when it is killed.
-
-    Args:
-        writer: a running writer; each of the sinks must have planned a batch.
-
-    Returns:
-        Number of the uncommitted batch, by sink.
-
-    Raises:
-        TimeoutError: every check found all batches committed.
+    The JVM is frozen for each check, so that the state is unchanged when it is killed. If every
+    check finds all batches committed, raise `TimeoutError`. See `open_batches`.
     """
     jvm = jvm_of(writer)
     deadline = time.monotonic() + seconds

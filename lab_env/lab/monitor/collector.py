@@ -8,7 +8,6 @@ as failed after a few seconds.
 import threading
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, TypeVar
 
@@ -26,34 +25,13 @@ Read = TypeVar("Read")
 Report = Callable[[str], object]
 
 
-def _silent(line: str) -> None:
-    """Ignore the line; used by callers that show unreadable parts in their own way."""
-
-
-@dataclass(frozen=True)
-class Reading(Generic[Read]):
-    """A finished attempt to read.
-
-    Args:
-        value: result; None if the attempt failed.
-        began: start time, in monotonic seconds.
-    """
-
-    value: Read | None
-    began: float
-
-
 class Latest(Generic[Read]):
-    """Newest result of a function that reads something and may fail or hang.
-
-    Args:
-        clock: monotonic seconds.
-    """
+    """Newest result of a function that reads something and may fail or hang."""
 
     def __init__(self, read: Callable[[], Read], clock: Callable[[], float] = time.monotonic):
         self._read = read
         self._clock = clock
-        self._newest: Reading[Read] | None = None
+        self._newest: tuple[Read | None, float] = (None, 0.0)  # None if it failed; time it began
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._stopped = False
@@ -82,32 +60,25 @@ class Latest(Generic[Read]):
         """Wait at most `seconds` for the value; return None if the read failed or is too old."""
         if self._thread is not None:
             self._thread.join(max(0.0, seconds))
-        newest = self._newest
-        if newest is None or self._clock() - newest.began > LIMIT_S:
-            return None
-        return newest.value
+        value, began = self._newest
+        return value if self._clock() - began <= LIMIT_S else None
 
     def _run(self) -> None:
         began = self._clock()
         try:
-            value = self._read()
+            value, self.why = self._read(), ""
         except Exception as error:  # any error of a client library: the part is down
-            self.why = f"{type(error).__name__}: {error}"
-            self._newest = Reading(None, began)
-        else:
-            self.why = ""
-            self._newest = Reading(value, began)
+            value, self.why = None, f"{type(error).__name__}: {error}"
+        self._newest = value, began
 
 
 class Watch:
     """Latest values read from one pipeline's topic, checkpoint and table.
 
-    Args:
-        endpoints: addresses of broker and store.
-        report: receives a line when the reason why a part is unreadable changes.
+    `report` receives a line when the reason why a part is unreadable changes.
     """
 
-    def __init__(self, endpoints: Endpoints, pipeline: Pipeline, report: Report = _silent):
+    def __init__(self, endpoints: Endpoints, pipeline: Pipeline, report: Report):
         self._labels = pipeline.labels
         self._report = report
         self._reported: dict[str, str] = {}
@@ -132,11 +103,7 @@ class Watch:
         self._topic.begin()
 
     def samples(self, deadline: float) -> Iterator[Sample]:
-        """Yield the samples ready by the deadline; unread parts count as down.
-
-        Args:
-            deadline: monotonic seconds.
-        """
+        """Yield the samples ready by the deadline (monotonic s); unread parts count as down."""
         table = self._table.get(deadline - time.monotonic()) if self._table else None
         topic = self._topic.get(deadline - time.monotonic())
         position = self._position or self._checkpoint.get(deadline - time.monotonic())
@@ -169,15 +136,9 @@ class Watch:
 
 
 class Collector:
-    """All watched pipelines of a lab.
+    """All watched pipelines of the lab with this LAB_HOME; see `Watch`."""
 
-    Args:
-        home: LAB_HOME.
-        endpoints: addresses of broker and store.
-        report: receives a line when the reason why a part is unreadable changes.
-    """
-
-    def __init__(self, home: Path, endpoints: Endpoints, report: Report = _silent):
+    def __init__(self, home: Path, endpoints: Endpoints, report: Report = lambda line: None):
         self._home = home
         self._endpoints = endpoints
         self._report = report
@@ -206,7 +167,6 @@ class Collector:
             yield from watch.samples(deadline)
 
     def _current(self) -> list[Watch]:
-        """Return a `Watch` per current pipeline; simultaneous scrapes share them."""
         with self._lock:
             before = self._watches
             self._watches = {

@@ -46,10 +46,6 @@ class _Families:
     def __init__(self, samples: Iterable[Sample]):
         self._samples = sorted(samples, key=lambda sample: sample.metric)
 
-    def describe(self) -> list:
-        """Return nothing, because the metrics are known only when they are collected."""
-        return []
-
     def collect(self) -> Iterator[GaugeMetricFamily]:
         """Yield one family per metric."""
         for metric, group in groupby(self._samples, key=lambda sample: sample.metric):
@@ -87,16 +83,11 @@ def handler(collector: Collector) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-
-
 def main() -> None:
     """Serve until this process is terminated."""
     parser = argparse.ArgumentParser(description="Metrics of the lab's pipelines, from outside.")
-    parser.add_argument(
-        "home", type=Path, help="LAB_HOME: folder of the lab whose pipelines are watched"
-    )
+    about = "LAB_HOME: folder of the lab whose pipelines are watched"
+    parser.add_argument("home", type=Path, help=about)
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=9464)
     parser.add_argument("--kafka", required=True, metavar="HOST:PORT")
@@ -109,7 +100,7 @@ def main() -> None:
         given.s3_endpoint, "", "", given.s3_region, given.bucket, kafka_bootstrap=given.kafka
     )
     collector = Collector(given.home, endpoints, lambda line: print(line, flush=True))
-    server = _Server((given.host, given.port), handler(collector))
+    server = ThreadingHTTPServer((given.host, given.port), handler(collector))
     print(f"serving on http://{given.host}:{given.port}/metrics", flush=True)
     server.serve_forever()
 

@@ -7,55 +7,32 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 import pandas as pd
 import yaml
 
 from lab_env.platform import metrics_client
 from lab_env.platform.errors import LabError
+from lab_env.platform.services import Prometheus
 from lab_env.platform.settings import settings
 
 GONE = "gone"
 
 
-class Server(Protocol):
-    """The methods of the Prometheus service that the handle uses."""
-
-    def address(self) -> str:
-        """URL of the server."""
-
-    def use_rules(self, namespace: str, text: str) -> None:
-        """Replace a lesson's alert rules."""
-
-    def use_scrape(self, namespace: str, text: str) -> None:
-        """Replace a lesson's scrape jobs."""
-
-
 @dataclass(frozen=True)
 class RulesTest:
-    """Verdict of `promtool test rules`.
+    """Verdict of `promtool test rules`."""
 
-    Args:
-        ok: whether every test passed.
-        output: promtool's output: expected and actual alerts.
-    """
-
-    ok: bool
-    output: str
+    ok: bool  # every test passed
+    output: str  # promtool's: expected and actual alerts
 
 
 class PrometheusHandle:
-    """Prometheus for one lesson.
-
-    Args:
-        namespace: namespace of the lesson.
-        promtool: runs promtool with arguments in a folder.
-    """
+    """Prometheus for one lesson."""
 
     def __init__(
         self,
-        server: Server,
+        server: Prometheus,
         namespace: str,
         promtool: Callable[..., subprocess.CompletedProcess[str]],
     ):
@@ -74,24 +51,16 @@ class PrometheusHandle:
         return settings().browser_url(f"{self.url}/consoles/pipeline.html")
 
     def scrape(self, text: str) -> None:
-        """Replace this lesson's scrape jobs.
+        """Replace this lesson's scrape jobs: YAML that begins with `scrape_configs:`.
 
-        Args:
-            text: YAML as in Prometheus' configuration, beginning with `scrape_configs:`.
-
-        Raises:
-            LabError: Prometheus refuses them; the earlier jobs stay.
+        If Prometheus refuses them, the earlier ones stay.
         """
         self._server.use_scrape(self._namespace, text)
 
     def rules(self, text: str) -> None:
-        """Replace this lesson's alert rules.
+        """Replace this lesson's alert rules: YAML that begins with `groups:`.
 
-        Args:
-            text: YAML as in a rules file, beginning with `groups:`.
-
-        Raises:
-            LabError: Prometheus refuses them; the earlier rules stay.
+        If Prometheus refuses them, the earlier ones stay.
         """
         self._server.use_rules(self._namespace, text)
 
@@ -109,16 +78,9 @@ class PrometheusHandle:
         return metrics_client.alerts(self.url)
 
     def wait_for_alert(self, name: str, state: str = "firing", seconds: float = 30) -> float:
-        """Wait until an alert reaches a state.
+        """Wait until an alert is `pending`, `firing` or `gone` (neither), and return the seconds.
 
-        Args:
-            state: `pending`, `firing`, or `gone`, which means neither.
-
-        Returns:
-            Seconds waited.
-
-        Raises:
-            LabError: the timeout expired.
+        After `seconds`, raise `LabError`.
         """
         began = time.monotonic()
         while True:
@@ -138,11 +100,7 @@ class PrometheusHandle:
     def test_rules(self, rules: str, tests: str) -> RulesTest:
         """Test rules on made-up series with `promtool test rules`; needs no server.
 
-        Args:
-            tests: YAML as in promtool's test files; `rule_files` may be left out.
-
-        Raises:
-            LabError: promtool is missing, or the tests are not YAML.
+        The tests are YAML as in promtool's test files; `rule_files` may be left out.
         """
         with tempfile.TemporaryDirectory() as folder:
             (Path(folder) / "rules.yml").write_text(rules)

@@ -39,59 +39,39 @@ ROW_ACTIONS = ("commit", "deltacommit", "replacecommit")
 
 @dataclass(frozen=True)
 class Sample:
-    """One value of one metric.
-
-    Args:
-        metric: one of `METRICS`.
-        labels: label values, by label name.
-        value: in the unit that the metric's name states.
-    """
+    """One value of one metric of `METRICS`, in the unit that the metric's name states."""
 
     metric: str
-    labels: Mapping[str, str]
+    labels: Mapping[str, str]  # label values, by label name
     value: float
 
 
 @dataclass(frozen=True)
 class Position:
-    """A query's reading position, from its checkpoint.
+    """A query's reading position, from its checkpoint."""
 
-    Args:
-        offsets: by topic partition, the offset of the first message not yet in a committed batch.
-        batch: number of the newest committed batch; None before the first.
-    """
-
+    # By topic partition, the offset of the first message not yet in a committed batch.
     offsets: Mapping[int, int]
-    batch: int | None = None
+    batch: int | None = None  # number of the newest committed batch; None before the first
 
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic on the broker, and a reader's position in it.
+    """A topic on the broker, and a reader's position in it; each mapping is by topic partition."""
 
-    Args:
-        ends: by topic partition, the offset after its newest message.
-        position: the reader's position; None if unknown.
-        unread: by topic partition, the time (s since 1970) of its oldest unread message.
-        read: by topic partition, the time of its newest message already read.
-        begins: by topic partition, the offset of the oldest message still stored.
-    """
-
-    ends: Mapping[int, int]
-    position: Position | None = None
+    ends: Mapping[int, int]  # offset after the newest message
+    position: Position | None = None  # None if unknown
+    # Times (s since 1970) of the oldest unread message, and of the newest message already read.
     unread: Mapping[int, float] = field(default_factory=dict)
     read: Mapping[int, float] = field(default_factory=dict)
-    begins: Mapping[int, int] = field(default_factory=dict)
+    begins: Mapping[int, int] = field(default_factory=dict)  # offset of the oldest stored message
 
 
 def topic_samples(labels: Mapping[str, str], topic: Topic, now: float) -> Iterator[Sample]:
     """Yield a reader's lag, and the ages of its messages; nothing while its position is unknown.
 
     A message's time comes from the producer's clock, or from the broker's if the topic is set to
-    `LogAppendTime`.
-
-    Args:
-        now: s since 1970.
+    `LogAppendTime`. `now` is in seconds since 1970.
     """
     if topic.position is None:
         return
@@ -122,11 +102,7 @@ def checkpoint_samples(labels: Mapping[str, str], position: Position) -> Iterato
 
 
 def table_samples(labels: Mapping[str, str], table: Snapshot, now: float) -> Iterator[Sample]:
-    """Yield the metrics of a table's timeline and files.
-
-    Args:
-        now: s since 1970.
-    """
+    """Yield the metrics of a table's timeline and files; `now` is in seconds since 1970."""
     writes = [i for i in table.completed_writes.values() if i.action in ROW_ACTIONS]
     if writes:
         completed = max(to_seconds(write.completed) for write in writes)

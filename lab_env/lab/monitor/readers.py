@@ -21,12 +21,9 @@ TIMEOUT_S = 3.0
 
 
 def read_position(endpoints: Endpoints, checkpoint: str) -> Position:
-    """Return the position after a query's last committed batch.
+    """Return the position after a query's last committed batch, or else its start position.
 
-    Before the first commit, return the query's start position.
-
-    Raises:
-        LabError: the checkpoint does not exist, or its query does not read exactly one Kafka topic.
+    If there is no checkpoint, or its query does not read exactly one topic, raise `LabError`.
     """
     commit = newest_commit(endpoints, checkpoint)
     if commit is None:
@@ -39,9 +36,6 @@ class TopicReader:
     """Reads a topic's end offsets, and the last read and first unread message of a reader.
 
     It joins no consumer group and commits nothing, so it leaves no trace.
-
-    Args:
-        bootstrap: `host:port` of the broker.
     """
 
     def __init__(self, bootstrap: str, topic: str):
@@ -62,13 +56,9 @@ class TopicReader:
         self._consumer: Consumer | None = None
 
     def read(self, position: Position | None) -> Topic:
-        """Read the topic's current state.
+        """Read the topic's current state, given the reader's position (None if unknown).
 
-        Args:
-            position: the reader's position; None if unknown.
-
-        Raises:
-            LabError: the broker does not answer, or has no such topic.
+        If the broker does not answer, or has no such topic, raise `LabError`.
         """
         try:
             consumer = self._connected()
@@ -154,11 +144,7 @@ class TableReader:
         self._files = _Remembered(StoredTable(endpoints, path))
 
     def read(self) -> Snapshot:
-        """Read the table's current state.
-
-        Raises:
-            LookupError: there is no table.
-        """
+        """Read the table's current state; without a table, raise `LookupError`."""
         return read_table(self._files)
 
 
@@ -175,7 +161,6 @@ class _Remembered:
         self._sizes: dict[str, int] = {}
 
     def sizes(self) -> dict[str, int]:
-        """Return the size of each file in bytes, by key."""
         before, self._sizes = self._sizes, self._files.sizes()
         same = self._contents.keys() & self._sizes.keys()
         self._contents = {
@@ -184,7 +169,6 @@ class _Remembered:
         return self._sizes
 
     def read(self, key: str) -> bytes:
-        """Read one file."""
         if key in self._contents:
             return self._contents[key]
         content = self._files.read(key)

@@ -19,21 +19,13 @@ DEFAULT_WRITER = "pipeline"
 
 @dataclass(frozen=True)
 class Pipeline:
-    """One streaming query: the topic it reads and its files in the store.
+    """One streaming query: the topic it reads and its files in the store."""
 
-    Args:
-        namespace: namespace of the lesson, for example `lesson-19`, or `tour`.
-        name: unique in its namespace, for example `cow`.
-        topic: Kafka topic that it reads.
-        checkpoint: its `checkpointLocation`, `s3a://...`.
-        table: path of the Hudi table that it writes; empty if it writes none.
-    """
-
-    namespace: str
-    name: str
-    topic: str
-    checkpoint: str
-    table: str = ""
+    namespace: str  # of the lesson, for example `lesson-19`, or `tour`
+    name: str  # unique in its namespace, for example `cow`
+    topic: str  # that it reads
+    checkpoint: str  # its `checkpointLocation`, `s3a://...`
+    table: str = ""  # path of the Hudi table that it writes; empty if it writes none
 
     @property
     def labels(self) -> dict[str, str]:

@@ -18,15 +18,7 @@ def archive_folder(name: str) -> Path | None:
 
 
 def fetch_archive(name: str, report_progress: Progress = print) -> None:
-    """Fetch and unpack an archive unless the cache has it.
-
-    Args:
-        name: an entry of `archives` in versions.toml.
-
-    Raises:
-        LabError: there is too little disk space, the archive cannot be fetched, or it is not the
-            pinned one.
-    """
+    """Fetch and unpack an entry of `archives` in versions.toml, unless the cache has it."""
     target, pin = _target(name), versions()["archives"][name]
     if target.is_dir():
         return
@@ -35,15 +27,8 @@ def fetch_archive(name: str, report_progress: Progress = print) -> None:
     report_progress(f"{name}: {size_in_words(pin['megabytes'])} to fetch, once")
     partial = partial_folder(target.name)
     extension, coordinates = pin["extension"], pin["coordinates"]
-    maven.fetch_files(
-        [coordinates],
-        partial,
-        name,
-        report_progress,
-        extension,
-        pin.get("classifier", ""),
-        pin["megabytes"],
-    )
+    selected = (extension, pin.get("classifier", ""), pin["megabytes"])
+    maven.fetch_files([coordinates], partial, name, report_progress, *selected)
     maven.verify(coordinates, partial, pin["sha256"], extension)
     maven.forget_copies(partial)
     report_progress(f"{name}: unpacking")
@@ -54,7 +39,7 @@ def fetch_archive(name: str, report_progress: Progress = print) -> None:
 
 def missing_disk(name: str) -> str:
     """Describe the missing disk space; empty if there is enough or the archive is cached."""
-    if archive_folder(name):
+    if _target(name).is_dir():
         return ""
     # Ivy keeps a second copy of the download.
     needed = 2.5 * versions()["archives"][name]["megabytes"] / 1000
@@ -75,7 +60,7 @@ def _target(name: str) -> Path:
 
 
 def _unpack(archive: Path, target: Path, keep: list[str]) -> None:
-    """Unpack some folders of an archive, without its top folder, and remove the archive."""
+    """Keep only some folders of an archive, without its top folder, and remove the archive."""
     everything = archive.parent / "everything"
     with tarfile.open(archive) as tar:
         # Everything first: a kept file may be a hard link to one that is not kept.

@@ -26,19 +26,9 @@ COLD_BYTES, WARM_BYTES = 4e9, 1e9
 
 # Variables that would make a program use another Python, Java library or Spark than the lab's.
 SCRUBBED_ENV = (
-    "PYTHONHOME",
-    "PYTHONPATH",
-    "PYTHONSTARTUP",
-    "VIRTUAL_ENV",
-    "CONDA_PREFIX",
-    "SPARK_HOME",
-    "SPARK_CONF_DIR",
-    "PYSPARK_SUBMIT_ARGS",
-    "PYSPARK_PYTHON",
-    "PYSPARK_DRIVER_PYTHON",
-    "HADOOP_HOME",
-    "HADOOP_CONF_DIR",
-    "CLASSPATH",
+    *("PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "VIRTUAL_ENV", "CONDA_PREFIX", "CLASSPATH"),
+    *("SPARK_HOME", "SPARK_CONF_DIR", "HADOOP_HOME", "HADOOP_CONF_DIR"),
+    *("PYSPARK_SUBMIT_ARGS", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"),
 )
 # A bundle lists its files with their SHA-256. The second file holds the digest of the last list
 # checked.
@@ -97,7 +87,6 @@ def usable_pythons(system=sys.platform):
 
 
 def _use_supported_python():
-    """Switch to a supported Python if this one is not."""
     if sys.version_info[:2] in usable_pythons():
         return
     cache = _cache()
@@ -131,7 +120,6 @@ def _fetched_pythons(cache):
 
 
 def _may_fetch_python(cache):
-    """True if LAB_FETCH_PYTHON or the user at the terminal allows fetching a Python."""
     answer = os.environ.get("LAB_FETCH_PYTHON", "")
     if not answer and sys.stdin.isatty():
         wanted = "{}.{}".format(*usable_pythons()[0])
@@ -147,10 +135,7 @@ def _may_fetch_python(cache):
 def _fetch_python(cache):
     """Fetch the preferred Python into the cache with uv, which knows its checksum."""
     wanted = "{}.{}".format(*usable_pythons()[0])
-    # No `|` between dicts and no tomllib before here: this runs in any Python from 3.8.
-    environment = {**_environment(), **_uv_settings(), "UV_CACHE_DIR": str(cache / "uv")}
-    environment["UV_PYTHON_INSTALL_DIR"] = str(cache / PYTHONS)
-    environment.setdefault("UV_HTTP_TIMEOUT", "120")
+    environment = {**_uv_environment(cache), "UV_PYTHON_INSTALL_DIR": str(cache / PYTHONS)}
     with _locked(cache):
         uv = _uv(cache)
         _report(f"Python {wanted}: fetching it with uv")
@@ -166,9 +151,7 @@ def pythons(versions=SUPPORTED_PYTHONS):
 
 def _make_venv(cache):
     uv = _uv(cache)
-    environment = _environment() | _uv_settings() | {"UV_CACHE_DIR": str(cache / "uv")}
-    environment.setdefault("UV_HTTP_TIMEOUT", "120")
-    environment["UV_PYTHON_DOWNLOADS"] = "never"
+    environment = {**_uv_environment(cache), "UV_PYTHON_DOWNLOADS": "never"}
     python = ["--python", str(VENV / "bin" / "python")]
     _report(f"Python packages: making .venv for Python {_version()}")
     if _stamp_text().split(" ")[0] == _version() and _python_runs():
@@ -285,25 +268,22 @@ def requirement(name, pin):
 
 def _pip(folder, environment):
     """Path of a Python with pip: one from a new virtual environment, else this one."""
-    done = subprocess.run(
-        [sys.executable, "-I", "-m", "venv", folder / "pip"],
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
-    if done.returncode == 0:
+    own = [sys.executable, "-I", "-m"]
+    make_venv, ask_pip = [*own, "venv", folder / "pip"], [*own, "pip", "--version"]
+    if subprocess.run(make_venv, env=environment, capture_output=True).returncode == 0:
         return folder / "pip" / "bin" / "python"
-    _fail_without_pip(environment)
-    return sys.executable
-
-
-def _fail_without_pip(environment):
-    command = [sys.executable, "-I", "-m", "pip", "--version"]
-    if subprocess.run(command, env=environment, capture_output=True).returncode:
+    if subprocess.run(ask_pip, env=environment, capture_output=True).returncode:
         _fail(
             f"{sys.executable} has neither pip nor ensurepip.",
             "install your system's package for them (Debian: python3-venv), then run: make setup",
         )
+    return sys.executable
+
+
+def _uv_environment(cache):
+    # No `|` between dicts and no tomllib so far: this runs in any Python from 3.8.
+    given = {"UV_HTTP_TIMEOUT": "120", **_environment()}
+    return {**given, **_uv_settings(), "UV_CACHE_DIR": str(cache / "uv")}
 
 
 def _uv_settings():

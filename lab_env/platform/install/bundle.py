@@ -36,16 +36,15 @@ TOP_FOLDER = "streaming-lakehouse"  # the default cache's name: the archive is u
 def make_bundle(target: Path, report_progress: Progress) -> str:
     """Write the archive, replacing an older one of the same name.
 
-    Returns:
-        Text for people: the file's size, its SHA-256 and the commands that use it.
-
-    Raises:
-        LabError: set-up is not complete, or its packages are no longer in the cache.
+    Return its size, its SHA-256 and the commands that use it, as text for people.
     """
     with cache_lock(report_progress):
         # The other machine may have no Java, even if this one has.
         fetch_java(VERSION, report_progress)
-        parts = sorted(path for path in cache().iterdir() if _travels(path))
+        # Plain files belong to this machine: the lock, the marks of checks, and the CDS archive
+        # (.jsa), which holds this machine's paths.
+        folders = sorted(path for path in cache().iterdir() if path.is_dir())
+        parts = [path for path in folders if path.name not in LEFT_OUT]
         wheels = wheels_folder(cache())
         if not wheels.is_dir():  # otherwise this cache came from a bundle itself
             parts.append(pack_wheels(partial_folder(wheels.name), report_progress))
@@ -72,7 +71,6 @@ def make_bundle(target: Path, report_progress: Progress) -> str:
 
 
 def _write_manifest(parts: list[Path], path: Path) -> Path:
-    """Write the bundle's manifest: its files with the SHA-256 of each."""
     files = [
         (file, part.name + str(file).removeprefix(str(part)))
         for part in parts
@@ -84,24 +82,18 @@ def _write_manifest(parts: list[Path], path: Path) -> Path:
     return path
 
 
-def _travels(part: Path) -> bool:
-    # Plain files belong to this machine: the lock, the marks of checks, and the CDS archive (.jsa),
-    # which holds this machine's paths.
-    return part.is_dir() and part.name not in LEFT_OUT
-
-
 def pack_wheels(folder: Path, report_progress: Progress) -> Path:
     """Put the wheel of every installed package into an empty folder, with checksums.
 
     uv keeps only the content of wheels, so they are rebuilt. Their checksums therefore differ from
     those in requirements.lock.
-
-    Raises:
-        LabError: a package is not in the cache.
     """
     unpacked = _unpacked_wheels()
+    installed = {(canonicalize_name(d.metadata["Name"]), d.version) for d in distributions()}
     pins = []
-    for name, version in sorted(_installed()):
+    for name, version in sorted(installed):
+        if name == OWN_PACKAGE:
+            continue
         if (name, version) not in unpacked:
             raise LabError(
                 f"{name} {version} is not in {cache()}.",
@@ -112,11 +104,6 @@ def pack_wheels(folder: Path, report_progress: Progress) -> Path:
         pins.append(f"{name}=={version} --hash=sha256:{file_sha256(wheel)}\n")
     (folder / "requirements.txt").write_text("".join(pins))
     return folder
-
-
-def _installed() -> set[tuple[str, str]]:
-    found = {(canonicalize_name(d.metadata["Name"]), d.version) for d in distributions()}
-    return {(name, version) for name, version in found if name != OWN_PACKAGE}
 
 
 def _unpacked_wheels() -> dict[tuple[str, str], Path]:
@@ -131,14 +118,12 @@ def _unpacked_wheels() -> dict[tuple[str, str], Path]:
 
 
 def _tags(wheel_file: Path) -> set:
-    """Compatibility tags of a wheel, from its WHEEL file."""
     lines = wheel_file.read_text("utf-8").splitlines()
     tags = [line.removeprefix("Tag: ").strip() for line in lines if line.startswith("Tag: ")]
     return {tag for text in tags for tag in parse_tag(text)}
 
 
 def _zip(unpacked: Path, folder: Path) -> Path:
-    """Build a wheel from its unpacked content."""
     wheel_file = next(unpacked.glob("*.dist-info/WHEEL"))
     tags = _tags(wheel_file)
     parts = [

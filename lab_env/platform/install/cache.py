@@ -1,7 +1,7 @@
 """The cache: everything set-up fetched or built, shared by all clones on this machine.
 
-Each entry is created in `partial/` and moved to its place in one step. So an entry is complete or
-absent, and a killed set-up can be started again.
+Each entry is built in `partial/` and moved to its place in one step, so a killed set-up leaves no
+half entry and can be started again.
 """
 
 import os
@@ -18,11 +18,7 @@ Progress = Callable[[str], None]  # receives one line of progress at a time
 
 
 def cache() -> Path:
-    """Absolute path of LAB_CACHE, created if missing.
-
-    Raises:
-        LabError: the folder cannot be created.
-    """
+    """Absolute path of LAB_CACHE, created if missing."""
     path = settings().cache
     try:
         path.mkdir(parents=True, exist_ok=True)

@@ -42,12 +42,10 @@ def java_options(others: str) -> str:
 
 
 def make_cds_archive(session: str, report_progress: Progress = print) -> None:
-    """Create the archive unless the cache has it.
+    """Create the archive unless the cache has it, by running the module `session`.
 
-    If this Java cannot create one, an empty file in its place prevents further attempts.
-
-    Args:
-        session: module that runs a first session; its arguments are the archive and a folder.
+    The module gets two arguments: the archive and a folder for its data. If this Java cannot create
+    an archive, an empty file in its place prevents further attempts.
     """
     target = _target()
     if target.exists():
@@ -69,10 +67,10 @@ def make_cds_archive(session: str, report_progress: Progress = print) -> None:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=folder)
     if done.returncode:
         partial.unlink(missing_ok=True)
-        report_progress(
-            "class archive for Spark: not made, sessions start slower;"
-            f" {_reason(done.stdout + done.stderr)}"
-        )
+        log = (done.stdout + done.stderr).splitlines()
+        errors = (line.strip() for line in log if "Exception" in line or "Error" in line)
+        reason = next(errors, "no reason given")[:300]
+        report_progress(f"class archive for Spark: not made, sessions start slower; {reason}")
         return  # the next set-up tries again
     if not partial.exists():
         report_progress("class archive for Spark: this Java cannot make one; sessions start slower")
@@ -85,12 +83,6 @@ def _make_base_archive() -> None:
     java = find_java()
     if java.origin == "set-up" and not (java.home / "lib" / "server" / "classes.jsa").exists():
         subprocess.run([java.home / "bin" / "java", "-Xshare:dump"], capture_output=True)
-
-
-def _reason(log: str) -> str:
-    """First line of a log that names an error."""
-    lines = (line.strip() for line in log.splitlines() if "Exception" in line or "Error" in line)
-    return next(lines, "no reason given")[:300]
 
 
 def _target() -> Path:

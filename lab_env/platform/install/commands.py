@@ -20,17 +20,10 @@ def run_logged(
     describe: Callable[[], str],
     **options,
 ) -> tuple[int, str]:
-    """Run a command to completion, logging to a file.
+    """Run a command to completion with its output in `log`; return exit status and output.
 
-    Args:
-        log: file for the output; it is overwritten.
-        report_progress: called when the description changes (checked every second), and at least
-        every half minute.
-        describe: returns the progress so far, to which the elapsed seconds are added.
-        options: options of `subprocess.Popen`.
-
-    Returns:
-        Exit status and output.
+    `report_progress` gets the result of `describe`, with the elapsed seconds, when it has changed
+    (checked every second) and at least every half minute. `options` go to `subprocess.Popen`.
     """
     with log.open("wb") as output:
         process = subprocess.Popen(

@@ -43,11 +43,9 @@ CHECKSUM_ERRORS = (
 
 
 def built_program(name: str, program: str = "") -> Path:
-    """Path of a program once it is built; contains a hash of versions, flags and checksums.
+    """Path of a program, by default the one named like its entry of `go` in versions.toml.
 
-    Args:
-        name: entry of `go` in versions.toml.
-        program: one of the entry's programs; by default the one with the same name.
+    It contains a hash of versions, flags and checksums.
     """
     pin = versions()["go"][name]
     sums = [(GO_MODULES / name / file).read_text() for file in ("go.mod", "go.sum")]
@@ -59,14 +57,7 @@ def built_program(name: str, program: str = "") -> Path:
 
 
 def build_program(name: str, report_progress: Progress = print) -> None:
-    """Build a program unless the cache has it, see `built_program`.
-
-    Args:
-        name: entry of `go` in versions.toml.
-
-    Raises:
-        LabError: it cannot be fetched or built, or a module is not the pinned one.
-    """
+    """Build the programs of an entry of `go` in versions.toml, unless the cache has them."""
     target = built_program(name).parent
     if target.is_dir():
         return
@@ -92,12 +83,11 @@ def build_program(name: str, report_progress: Progress = print) -> None:
 
 
 def _packages(pin: dict) -> list[str]:
-    """Packages that an entry of versions.toml builds, one program each."""
+    """Packages that an entry builds, one program each."""
     return [f"{pin['module']}/{part}" for part in pin.get("programs", ())] or [pin["module"]]
 
 
 def _tags(pin: dict) -> list[str]:
-    """Build tags of an entry, as a Go option."""
     return [f"-tags={pin['tags']}"] if "tags" in pin else []
 
 
@@ -150,27 +140,20 @@ def _go_environment(go: Path, work_dir: Path) -> dict[str, str]:
     The others could make Go trust modules that go.sum does not list, or build something else.
     """
     own = {"GOTOOLCHAIN": "local", "GOWORK": "off"}
-    asked = subprocess.run(
-        [go, "env", "GOPROXY"],
-        capture_output=True,
-        text=True,
-        cwd=work_dir,
-        env=clean_environment() | own,
-    ).stdout.strip()
-    kept = {name: v for name, v in clean_environment().items() if not _is_of_go(name)}
-    return (
-        kept
-        | own
-        | ({"GOPROXY": asked} if asked else {})
-        | {
-            "GOPATH": str(work_dir),
-            "GOMODCACHE": str(work_dir / "mod"),
-            "GOCACHE": str(work_dir / "build"),
-            "GOFLAGS": "-modcacherw",
-            "GOENV": "off",
-            "CGO_ENABLED": "0",
-        }
-    )
+    given, command = clean_environment() | own, [go, "env", "GOPROXY"]
+    asked = subprocess.run(command, capture_output=True, text=True, cwd=work_dir, env=given)
+    kept = {name: value for name, value in given.items() if not _is_of_go(name)}
+    own |= {
+        "GOPATH": str(work_dir),
+        "GOMODCACHE": str(work_dir / "mod"),
+        "GOCACHE": str(work_dir / "build"),
+        "GOFLAGS": "-modcacherw",
+        "GOENV": "off",
+        "CGO_ENABLED": "0",
+    }
+    if proxy := asked.stdout.strip():
+        own["GOPROXY"] = proxy
+    return kept | own
 
 
 def _is_of_go(variable: str) -> bool:
@@ -179,20 +162,16 @@ def _is_of_go(variable: str) -> bool:
 
 def _build_error(name: str, log: str, work_dir: Path) -> LabError:
     lines = log.strip().splitlines()
-    first = next((n for n, line in enumerate(lines) if _is_checksum_error(line)), None)
-    if first is None:
+    wrong = [n for n, line in enumerate(lines) if any(text in line for text in CHECKSUM_ERRORS)]
+    if not wrong:
         return fetch_error(f"{name} could not be built.", log)
     # Drop the wrong module too, or the next run would find the same bytes.
     shutil.rmtree(work_dir, ignore_errors=True)
     return LabError(
         f"{name} was not built: a module is not the one that the course pins.",
         "check what GOPROXY and a proxy deliver (go env GOPROXY), then run: make setup",
-        "\n".join(lines[first : first + 8]),
+        "\n".join(lines[wrong[0] : wrong[0] + 8]),
     )
-
-
-def _is_checksum_error(line: str) -> bool:
-    return any(text in line for text in CHECKSUM_ERRORS)
 
 
 def _build_progress(log: Path) -> str:

@@ -16,14 +16,7 @@ ON_DEMAND = {"delta", "iceberg"}  # sets without a server that set-up does not f
 
 
 def jar_folder(name: str) -> Path:
-    """Folder with a set of jars; `folder/*` is a class path.
-
-    Args:
-        name: entry of `jars` in versions.toml, for example `spark`.
-
-    Raises:
-        LabError: set-up has not fetched it.
-    """
+    """Folder with a set of jars of versions.toml, such as `spark`; `folder/*` is a class path."""
     folder = _target(name)
     if not folder.is_dir():
         raise LabError(f"The jars for {name} have not been fetched.", "run: make setup")
@@ -36,14 +29,7 @@ def jars_fetched(name: str) -> bool:
 
 
 def fetch_jars(name: str, report_progress: Progress = print) -> None:
-    """Fetch a set of jars unless the cache has it.
-
-    Args:
-        name: an entry of `jars` in versions.toml.
-
-    Raises:
-        LabError: a jar cannot be fetched, or is not the pinned one.
-    """
+    """Fetch a set of jars of versions.toml and compare their checksums, unless the cache has it."""
     target, pins = _target(name), versions()["jars"][name]
     if target.is_dir():
         return
@@ -67,12 +53,9 @@ def corrupt_jars() -> list[Path]:
 
 
 def check_unpacked_jars() -> None:
-    """Compare the jars of an unpacked bundle with versions.toml, once.
+    """Compare the jars of an unpacked bundle with versions.toml, once; an altered one is an error.
 
     Jars that set-up fetched itself were compared after the download.
-
-    Raises:
-        LabError: a jar is not the pinned one.
     """
     if not (cache() / MANIFEST).exists():
         return

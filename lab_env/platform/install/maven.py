@@ -40,9 +40,6 @@ def fetch_files(
         title: names the files in progress lines and errors.
         classifier: selects one of a module's files with that extension, for example `plugin`.
         megabytes: total size, if known: then a line is reported at each tenth of it.
-
-    Raises:
-        LabError: one of them cannot be fetched.
     """
     work_dir = _work_dir(target)
     work_dir.mkdir(parents=True, exist_ok=True)
@@ -64,23 +61,16 @@ def fetch_files(
         *("-ivy", _write_module(work_dir, wanted, extension, classifier)),
         *("-retrieve", "[artifact]-[revision].[ext]"),
     ]
-    status, output = run_logged(
-        command,
-        work_dir / "ivy.log",
-        report_progress,
-        describe,
-        env=clean_environment(),
-        cwd=target,
-    )
+    log, own = work_dir / "ivy.log", clean_environment()
+    status, output = run_logged(command, log, report_progress, describe, env=own, cwd=target)
     if status != 0 or _count(target, files) < len(wanted):
         raise fetch_error(f"The {title} could not be fetched.", output)
 
 
 def verify(coordinates: str, folder: Path, sha256: str, extension: str = "jar") -> None:
-    """Compare a fetched file with its pinned checksum; if it differs, remove it and Ivy's copy.
+    """Compare a fetched file with its pinned checksum.
 
-    Raises:
-        LabError: it is not the pinned file.
+    If they differ, remove the file and Ivy's copy and raise `LabError`.
     """
     path = folder / file_name(coordinates, extension)
     if file_sha256(path) == sha256:
@@ -107,11 +97,7 @@ def file_name(coordinates: str, extension: str = "jar") -> str:
 
 
 def pyspark_home() -> Path:
-    """Find the folder of the installed PySpark without importing it.
-
-    Raises:
-        LabError: it is not installed.
-    """
+    """Find the folder of the installed PySpark without importing it."""
     spec = find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         raise LabError("PySpark is not installed.", "run: make setup")

@@ -15,14 +15,9 @@ from lab_env.platform.settings import REPOSITORY
 
 
 def fetch_wheel(name: str, target: Path, report_progress: Progress = print) -> None:
-    """Unpack one pinned wheel into a folder, unless the folder exists.
+    """Unpack a pinned wheel of versions.toml into a folder, unless the folder exists.
 
-    Args:
-        name: entry of `wheels` in versions.toml.
-        target: the folder; it must not be the partial folder of the same name.
-
-    Raises:
-        LabError: it cannot be fetched, or there is none for this machine.
+    The folder must not be the partial folder of the same name.
     """
     if target.is_dir():
         return
@@ -33,15 +28,11 @@ def fetch_wheel(name: str, target: Path, report_progress: Progress = print) -> N
     pins = cache() / "partial" / f"{name}.txt"
     pins.write_text(requirement(package, pin))
     uv = uv_program()
-    installer = (
-        [uv, "pip", "install", "--quiet", "--python", sys.executable]
-        if uv
-        else [sys.executable, "-m", "pip", "install", "--quiet"]
-    )
+    installer = [uv, "pip"] if uv else [sys.executable, "-m", "pip"]
+    python = ["--python", sys.executable] if uv else []
     options = ["--target", partial, "--require-hashes", "--no-deps", "-r", pins]
-    done = subprocess.run(
-        [*installer, *options], capture_output=True, text=True, env=_uv_environment()
-    )
+    command = [*installer, "install", "--quiet", *python, *options]
+    done = subprocess.run(command, capture_output=True, text=True, env=_uv_environment())
     if done.returncode != 0:
         raise fetch_error(f"{name} could not be fetched.", done.stderr)
     for folder in pin.get("leave_out", ()):
@@ -50,11 +41,7 @@ def fetch_wheel(name: str, target: Path, report_progress: Progress = print) -> N
 
 
 def reveal() -> Path:
-    """Folder of reveal.js, which shows a notebook as slides.
-
-    Raises:
-        LabError: set-up has not fetched it.
-    """
+    """Folder of reveal.js, which shows a notebook as slides."""
     folder = _reveal_target() / "sphinx_revealjs" / "_static" / "revealjs"
     if not folder.is_dir():
         raise LabError("reveal.js has not been fetched.", "run: make setup")
@@ -62,11 +49,7 @@ def reveal() -> Path:
 
 
 def fetch_reveal(report_progress: Progress = print) -> None:
-    """Fetch reveal.js unless the cache has it; as a wheel, so that no other registry is needed.
-
-    Raises:
-        LabError: it cannot be fetched.
-    """
+    """Fetch reveal.js unless the cache has it; as a wheel, so that no other registry is needed."""
     fetch_wheel("sphinx-revealjs", _reveal_target(), report_progress)
 
 

@@ -15,11 +15,7 @@ V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
 
 def container_memory():
-    """Tightest memory limit of this process's control groups.
-
-    Returns:
-        Bytes allowed, and bytes still free; None without a limit.
-    """
+    """Bytes allowed and bytes free under this process's tightest limit; None without a limit."""
     found = [limit for folder, names in _groups() if (limit := _limit(folder, *names))]
     if not found:
         return None
@@ -27,7 +23,7 @@ def container_memory():
 
 
 def _groups():
-    """Folders of this process's control groups, from its own to the outermost visible one."""
+    """Yield this process's control groups, from its own to the outermost visible one."""
     try:
         lines = OWN.read_text().splitlines()
     except OSError:
@@ -49,7 +45,6 @@ def _groups():
 
 
 def _limit(folder, limit, used, reclaimed):
-    """Bytes that a group allows, and bytes still free; None without a limit."""
     try:
         allowed = int((folder / limit).read_text())
         taken = int((folder / used).read_text())

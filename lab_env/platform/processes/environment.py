@@ -73,10 +73,6 @@ def proxies() -> list[str]:
 
 
 def _without_proxy() -> dict[str, str]:
-    """Variables that exclude the lab's servers from a proxy, in both spellings.
-
-    Some libraries read `no_proxy`, others `NO_PROXY`.
-    """
     if not proxies():
         return {}
     own = ["localhost", "127.0.0.1", settings().client_host, settings().spark_driver_host]
@@ -102,9 +98,7 @@ def _loading_elsewhere() -> dict[str, str]:
 def marked_processes(supervised: bool = False) -> list[psutil.Process]:
     """Return the other running programs of this LAB_HOME, even if their supervisor is dead.
 
-    Args:
-        supervised: return only programs that a supervisor started, so not a live load in a
-            terminal.
+    With `supervised`, leave out those that no supervisor started, such as a load in a terminal.
     """
     wanted = str(home())
     return [

@@ -10,11 +10,10 @@ import time
 
 
 def launch(description: str) -> None:
-    """Replace this process with the described program.
+    """Replace this process with the program that a JSON file describes.
 
-    Args:
-        description: a JSON file with `argv`, `env` (added to the environment), `cwd` and
-            `start_mark`, which begins the line that separates the runs in the program's log.
+    It has `argv`, `env` (added to the environment), `cwd` and `start_mark`, which begins the line
+    that separates the runs in the program's log.
     """
     with open(description) as file:
         program = json.load(file)

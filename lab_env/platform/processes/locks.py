@@ -18,9 +18,7 @@ _held: set[Path] = set()
 def exclusive(path: Path, on_wait: Callable[[], None] = lambda: None) -> Generator[None]:
     """Hold a lock file; other processes and threads wait. The same thread may take it again.
 
-    Args:
-        path: the lock file, which is not removed.
-        on_wait: called once if another process holds the lock.
+    `on_wait` is called once if another process holds the lock. The file is not removed.
     """
     with _thread_locks.setdefault(path, threading.RLock()):
         if path in _held:
@@ -42,11 +40,7 @@ def exclusive(path: Path, on_wait: Callable[[], None] = lambda: None) -> Generat
 
 
 def wait_until_free(path: Path, on_wait: Callable[[], None]) -> None:
-    """Wait until no other process holds a lock file; it is created if missing.
-
-    Args:
-        on_wait: called every second while waiting.
-    """
+    """Wait until no other process holds a lock file, and call `on_wait` every second meanwhile."""
     while not is_free(path):
         on_wait()
         time.sleep(1)

@@ -1,6 +1,7 @@
 """Ports: a service listens on the preferred one or, if it is busy, on the next free one."""
 
 import socket
+from collections.abc import Collection
 
 from lab_env.platform.errors import LabError
 from lab_env.platform.processes.state import lab_lock, read_state, update_state
@@ -8,19 +9,10 @@ from lab_env.platform.settings import settings
 
 
 def choose_ports(service: str, preferred: dict[str, int]) -> dict[str, int]:
-    """Choose the ports of a service that is about to start, and save them.
+    """Choose and save the ports of a service that is about to start, by port name.
 
     The last choice is kept as long as the preferred port is the same and the chosen one is free.
     Ports of other services are never taken, even if those services do not run.
-
-    Args:
-        preferred: number in the settings, by port name.
-
-    Returns:
-        Number to listen on, by port name.
-
-    Raises:
-        LabError: no port is free.
     """
     with lab_lock():
         state = read_state()
@@ -35,7 +27,7 @@ def choose_ports(service: str, preferred: dict[str, int]) -> dict[str, int]:
         for name, wanted in preferred.items():
             kept = known.get("preferred", {}).get(name) == wanted
             first = known["ports"][name] if kept else wanted
-            chosen[name] = _free_port(first, wanted, taken | set(chosen.values()))
+            chosen[name] = free_port(wanted, first, taken | set(chosen.values()))
         update_state(service, preferred=preferred, ports=chosen)
         return chosen
 
@@ -52,11 +44,7 @@ def port_is_free(port: int) -> bool:
 
 
 def accepts(server: str, seconds: float) -> bool:
-    """True if a server accepts a connection.
-
-    Args:
-        server: `host:port`.
-    """
+    """True if a server, `host:port`, accepts a connection."""
     host, _, port = server.strip().rpartition(":")
     try:
         socket.create_connection((host.strip("[]"), int(port)), seconds).close()
@@ -65,18 +53,10 @@ def accepts(server: str, seconds: float) -> bool:
     return True
 
 
-def free_port(preferred: int) -> int:
-    """Return the preferred port, or the next one that is free now.
-
-    Raises:
-        LabError: no port is free.
-    """
-    return _free_port(preferred, preferred, set())
-
-
-def _free_port(first: int, preferred: int, taken: set[int]) -> int:
+def free_port(preferred: int, first: int = 0, taken: Collection[int] = ()) -> int:
+    """Return the first port if it is free now, else the preferred or the next free one."""
     end = min(preferred + 500, 65536)
-    for port in [first, *range(preferred, end)]:
+    for port in [first or preferred, *range(preferred, end)]:
         if port not in taken and port_is_free(port):
             return port
     raise LabError(

@@ -48,50 +48,31 @@ STOP_TIMEOUT_S = 120
 
 @dataclass(frozen=True)
 class Program:
-    """A program to run under supervision.
+    """A program to run under supervision."""
 
-    Args:
-        name: short name; its log is `LAB_HOME/logs/<name>.log`.
-        argv: absolute path of the executable, and its arguments.
-        env: additional variables; values may be secret. The object store's credentials reach the
-        program only from here.
-        cwd: working folder; LAB_HOME by default.
-        autorestart: restart it when it ends by itself.
-        start_seconds: how long it must run to count as started.
-        stop_seconds: how long it may take to end before it is killed.
-        stop_signal: signal that asks it to end.
-    """
-
-    name: str
-    argv: list[str]
+    name: str  # its log is `LAB_HOME/logs/<name>.log`
+    argv: list[str]  # begins with an absolute path
+    # Added to the environment; may be secret. Only these give the program the store's credentials.
     env: dict[str, str] = field(default_factory=dict, repr=False)
-    cwd: Path | None = None
+    cwd: Path | None = None  # LAB_HOME by default
     autorestart: bool = True
-    start_seconds: int = 1
-    stop_seconds: int = 15
+    start_seconds: int = 1  # after this time it counts as started
+    stop_seconds: int = 15  # after this time it is killed
     stop_signal: str = "TERM"
 
 
 @dataclass(frozen=True)
 class ProgramStatus:
-    """Status of a supervised program.
-
-    Args:
-        name: the program.
-        state: RUNNING, STARTING, BACKOFF (ended too early, will be retried), STOPPED, EXITED or
-        FATAL (ended too early too often).
-        pid: 0 when it does not run.
-        uptime: seconds since its last start, 0 when it does not run.
-        restarts: number of restarts since it was added.
-        exit_code: exit status of its last run, None while it runs.
-    """
+    """Status of a supervised program."""
 
     name: str
+    # RUNNING, STARTING, BACKOFF (ended too early, will be retried), STOPPED, EXITED or FATAL (ended
+    # too early too often)
     state: str
-    pid: int
-    uptime: float
-    restarts: int
-    exit_code: int | None = None
+    pid: int  # 0 when it does not run
+    uptime: float  # seconds since its last start, 0 when it does not run
+    restarts: int  # since it was added
+    exit_code: int | None = None  # of its last run, None while it runs
 
     @property
     def alive(self) -> bool:
@@ -100,11 +81,7 @@ class ProgramStatus:
 
 
 def ensure_supervisor() -> None:
-    """Start the supervisor of this LAB_HOME unless it runs; first end a dead one's orphans.
-
-    Raises:
-        LabError: it does not start.
-    """
+    """Start the supervisor of this LAB_HOME unless it runs; first end a dead one's orphans."""
     with lab_lock():
         if is_running():
             return
@@ -127,11 +104,7 @@ def is_running() -> bool:
 
 
 def start(program: Program) -> None:
-    """Run a program; a program of the same name that still runs is stopped first.
-
-    Raises:
-        LabError: the supervisor does not start, or refuses the program.
-    """
+    """Run a program; a program of the same name that still runs is stopped first."""
     with lab_lock():
         ensure_supervisor()
         remove(program.name)
@@ -150,20 +123,12 @@ def start(program: Program) -> None:
 
 
 def stop(name: str) -> None:
-    """Stop a program but keep it listed; do nothing if it does not run.
-
-    Raises:
-        LabError: it does not stop, or the supervisor does not answer.
-    """
+    """Stop a program but keep it listed; do nothing if it does not run."""
     _command("stopped", "stopProcess", name, BAD_NAME, NOT_RUNNING, timeout=STOP_TIMEOUT_S)
 
 
 def remove(name: str) -> None:
-    """Stop a program and forget it; its log stays.
-
-    Raises:
-        LabError: it does not stop, or the supervisor does not answer.
-    """
+    """Stop a program and forget it; its log stays."""
     with lab_lock():
         stop(name)
         for leftover in (f"{name}.json", f"{name}.starts"):
@@ -226,12 +191,7 @@ def log_tail(name: str, n: int = 20) -> str:
 
 
 def shutdown() -> None:
-    """Stop the supervisor and every marked program; return when all processes of this LAB_HOME have
-    ended.
-
-    Raises:
-        LabError: a process cannot be ended.
-    """
+    """Stop the supervisor and every marked program, and wait until all of them have ended."""
     with lab_lock():
         # Live loads first: they wait for a broker that the supervisor would stop.
         end_processes(list({*marked_processes()} - {*marked_processes(supervised=True)}))
@@ -243,8 +203,7 @@ def shutdown() -> None:
             wait_until_ended([supervisor], longest + 10)
         end_processes(marked_processes())
         shutil.rmtree(_socket().parent, ignore_errors=True)
-        left = marked_processes()
-        if left:
+        if left := marked_processes():
             raise LabError(
                 f"These processes do not end: {', '.join(str(p.pid) for p in left)}.",
                 "list them: ps -p PID -o pid,stat,args",
@@ -416,13 +375,13 @@ def _spawn() -> None:
 
 
 def _status(process: dict) -> ProgramStatus:
-    alive = process["pid"] != 0
-    starts = _programs() / f"{process['name']}.starts"
+    name, pid = process["name"], process["pid"]
+    starts = _programs() / f"{name}.starts"
     return ProgramStatus(
-        name=process["name"],
-        state=process["statename"],
-        pid=process["pid"],
-        uptime=float(process["now"] - process["start"]) if alive else 0.0,
+        name,
+        process["statename"],
+        pid,
+        uptime=float(process["now"] - process["start"]) if pid else 0.0,
         restarts=max(0, starts.stat().st_size - 1) if starts.exists() else 0,
-        exit_code=None if alive else process["exitstatus"],
+        exit_code=None if pid else process["exitstatus"],
     )

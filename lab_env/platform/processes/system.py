@@ -52,11 +52,7 @@ def memory_of(process: psutil.Process) -> int:
 
 
 def check_user() -> None:
-    """Refuse a user without a name, as a container may have: Spark's Hadoop would not start.
-
-    Raises:
-        LabError: /etc/passwd, or its replacement, has no entry for this user.
-    """
+    """Refuse a user without an entry in /etc/passwd, as some containers have: Spark needs one."""
     try:
         pwd.getpwuid(os.getuid())
     except KeyError:
@@ -67,15 +63,10 @@ def check_user() -> None:
 
 
 class Memory(NamedTuple):
-    """Bytes of memory.
+    """Bytes of memory."""
 
-    Args:
-        total: this machine's memory, or its container's limit.
-        available: memory available without swapping.
-    """
-
-    total: int
-    available: int
+    total: int  # of this machine, or its container's limit
+    available: int  # without swapping
 
 
 def memory() -> Memory:
@@ -99,10 +90,7 @@ def is_wsl() -> bool:
 
 
 def windows_browser() -> str:
-    """Command that opens an address in Windows' browser, as a value of the variable BROWSER.
-
-    Empty outside WSL, or if Windows' programs are not on PATH.
-    """
+    """Command for BROWSER that opens an address in Windows' browser; empty outside WSL."""
     if is_wsl():
         for program, command in WINDOWS_BROWSERS.items():
             if shutil.which(program):
@@ -111,10 +99,7 @@ def windows_browser() -> str:
 
 
 def browser_environment() -> dict[str, str]:
-    """The variable BROWSER, if Python would not find a browser without it.
-
-    A value set by the user is kept.
-    """
+    """The variable BROWSER, if Python needs it to find a browser and the user has not set it."""
     command = "" if os.environ.get("BROWSER") else windows_browser()
     return {"BROWSER": command} if command else {}
 
@@ -138,12 +123,8 @@ def in_namespace(kind: str, prepare: str, subject: str = "sh") -> tuple[str, ...
     """Command prefix that runs a command in its own namespace; Linux only, see `allows`.
 
     All paths are absolute, because a bare machine's PATH may lack the tools. A user who is not root
-    becomes root in a user namespace.
-
-    Args:
-        kind: an option of `unshare`, for example `--mount`.
-        prepare: shell command that runs in the namespace first.
-        subject: `$0` in `prepare`.
+    becomes root in a user namespace. `kind` is an option of `unshare`, such as `--mount`; `prepare`
+    is a shell command that runs in the namespace first, with `subject` as its `$0`.
     """
     unshare = (shutil.which("unshare") or "unshare", *(["--map-root-user"] if os.getuid() else []))
     shell = (shutil.which("sh") or "sh", "-c", f'{prepare} && exec "$@"', subject)
@@ -182,12 +163,9 @@ _WITHOUT_ROOT = (
 
 
 def without_root(title: str) -> tuple[str, ...]:
-    """Command prefix for a program that must not run as root; empty if this user is not root.
+    """Command prefix that runs a program, with the same pid, without root's rights.
 
-    The prefix does not change the program's pid.
-
-    Raises:
-        LabError: this user is root, and this machine has no way to drop root's rights.
+    Empty if this user is not root; an error if this machine has no way to drop root's rights.
     """
     if os.getuid() != 0:
         return ()

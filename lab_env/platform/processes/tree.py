@@ -8,11 +8,7 @@ import psutil
 
 
 def process_tree(pid: int) -> list[psutil.Process]:
-    """A process, then all its descendants; empty if there is no such process.
-
-    Args:
-        pid: 0 for a program that does not run, as the supervisor reports it.
-    """
+    """A process, then all its descendants; empty if it is gone, or for pid 0 (nothing runs)."""
     try:
         root = psutil.Process(pid) if pid else None
         return [root, *root.children(recursive=True)] if root else []
@@ -57,10 +53,9 @@ def kill_processes(processes: Iterable[psutil.Process]) -> None:
 
 
 def wait_until_ended(processes: Iterable[psutil.Process], seconds: float) -> list[psutil.Process]:
-    """Wait until processes have ended; a zombie counts as ended, even before its parent notices.
+    """Wait until processes have ended, and return those that are still alive.
 
-    Returns:
-        Those that are still alive.
+    A zombie counts as ended, even before its parent notices.
     """
     deadline = time.monotonic() + seconds
     alive = [process for process in processes if is_alive(process)]
