@@ -7,11 +7,12 @@ from lab_env.platform.settings import Endpoints
 from lab_env.platform.store import StoredTable
 from lab_env.tables.hudi.commits import Commit
 from lab_env.tables.hudi.intact import damaged_files
+from lab_env.tables.hudi.past import past_of
 from lab_env.tables.hudi.reader import TableNotFound, UnsupportedTable, read_table
 from lab_env.tables.hudi.table import CommitNotFound, Snapshot
 from lab_env.tables.xray.commit import commit_html, commit_text
 from lab_env.tables.xray.drawing import as_html
-from lab_env.tables.xray.player import STEPS, Player, player
+from lab_env.tables.xray.player import STEPS, Player
 from lab_env.tables.xray.text import as_text
 
 
@@ -29,11 +30,7 @@ class XRay(Snapshot):
     _repr_html_ = as_html
 
     def commit(self, requested: str | None = None) -> CommitCard:
-        """Return the metadata of a completed write, as `Snapshot.commit`.
-
-        Raises:
-            LabError: no write is complete, or none has this requested time.
-        """
+        """Return the metadata of a completed write, as `Snapshot.commit`; else raise LabError."""
         try:
             return shown_as(CommitCard, super().commit(requested))
         except CommitNotFound as error:
@@ -42,12 +39,8 @@ class XRay(Snapshot):
             raise LabError(str(error), next_step) from None
 
     def play(self, last: int = STEPS) -> Player:
-        """Return a player that steps through the table's past: one drawing per completed instant.
-
-        Args:
-            last: maximum number of steps; the newest ones are shown.
-        """
-        return player(self, last)
+        """Return a player with one drawing per completed instant, at most the `last` ones."""
+        return Player(self.name, past_of(self, last))
 
 
 def xray(
