@@ -23,14 +23,7 @@ OPEN_COLOUR = VERMILION
 
 
 def draw_batches(batches: list[Batch], title: str) -> str:
-    """Draw the batches as blocks of offsets, next to the files of the checkpoint.
-
-    Args:
-        batches: from `read_checkpoint`, at least one.
-
-    Returns:
-        An `<svg>` element.
-    """
+    """Draw at least one batch as blocks of offsets, next to the files of the checkpoint."""
     partitions = sorted(batches[-1].end)
     figure, axes = new_chart(title, "offset", "", width=8.4, height=1.0 + 0.5 * len(partitions))
     grid = figure.add_gridspec(1, 2, width_ratios=[2, 1])
@@ -118,11 +111,7 @@ def side_by_side(orders: DataFrame, parsed: DataFrame) -> pd.DataFrame:
 def draw_rates(batches: pd.DataFrame) -> str:
     """Draw the rates at which rows arrived and were written, a pair of bars per batch.
 
-    Args:
-        batches: `inputRowsPerSecond` and `processedRowsPerSecond` of progress reports, by batch.
-
-    Returns:
-        An `<svg>` element.
+    The columns of `batches` are those of progress reports, the index is the batch.
     """
     title = "How fast rows arrive, how fast they are written"
     figure, axes = new_chart(title, "batch", "rows/s")
@@ -140,11 +129,8 @@ def draw_rates(batches: pd.DataFrame) -> str:
 def draw_state(progress: Sequence[Mapping]) -> str:
     """Draw the number of ids in a stream's state after each batch, and of all ids seen so far.
 
-    Args:
-        progress: `recentProgress` of a query with one stateful operator, from its first batch on.
-
-    Returns:
-        An `<svg>` element.
+    `progress` is the `recentProgress` of a query with one stateful operator, from its first batch
+    on.
     """
     figure, axes = new_chart("The watermark bounds the memory", "batch", "ids")
     batches = [report["batchId"] for report in progress]
@@ -159,15 +145,9 @@ def draw_state(progress: Sequence[Mapping]) -> str:
 
 
 def books(n: int) -> pd.DataFrame:
-    """Return the shop's totals after the first sends of the recording, one row per status.
+    """Return orders and revenue (a Decimal) by status after the first `n` sends of the recording.
 
-    Erased orders do not count.
-
-    Args:
-        n: number of sends, including malformed ones.
-
-    Returns:
-        Columns `status`, `orders` and `revenue` (euros, a Decimal).
+    Malformed sends count in `n`; erased orders do not count.
     """
     orders: dict[str, dict] = {}
     for send in islice(recording(), n):

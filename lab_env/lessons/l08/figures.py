@@ -31,15 +31,9 @@ FILLS = {"rewritten": AMBER, "rows": SKY, "footer": "#CFE8F7", "none": "none"}
 
 @dataclass
 class Lookup:
-    """One write, and the files that it searched for its rows.
+    """One write, and the files that it searched for its rows."""
 
-    Args:
-        picture: the table after the write, compared with the one before it.
-        reads: what Spark read during the write.
-        seconds: the duration of the write.
-    """
-
-    picture: Snapshot | None = None
+    picture: Snapshot | None = None  # the table after the write; `since` is the one before
     reads: Reads = field(default_factory=Reads)
     seconds: float = 0.0
 
@@ -101,11 +95,7 @@ class Lookup:
 
 @contextmanager
 def watch_lookup(lab: Lab, path: str) -> Generator[Lookup]:
-    """Record which files the write in a `with` block searches for its rows.
-
-    Yields:
-        The look-up, complete after the block.
-    """
+    """Record which files the write in a `with` block searches for its rows."""
     found = Lookup()
     before = lab.xray(path)
     began = time.perf_counter()
@@ -123,15 +113,10 @@ def metadata_parts(table: Snapshot) -> pd.Series:
 
 
 def key_ranges(lab: Lab, path: str) -> pd.DataFrame:
-    """Return the key range of each current base file, from its footer.
+    """Return the key range of each current base file, from its footer, by the lowest key.
 
-    Args:
-        lab: the lab whose store has the table.
-        path: path of a table whose keys end in a number, as in `O-0017`.
-
-    Returns:
-        One row per file, sorted by the lowest key: low and high (the numbers of the lowest and the
-        highest key), and the bytes of the bloom filter.
+    Keys end in a number, as in `O-0017`: low and high are the numbers. `filter_bytes` is the size
+    of the bloom filter.
     """
     rows = []
     for base in (found.base for found in lab.xray(path).current if found.base):

@@ -14,8 +14,7 @@ def range_chart(
     """Draw a bar from each file's smallest to its largest value; blue if it overlaps the filter.
 
     Args:
-        panels: for each title, a table with the columns low and high and one row per file, from top
-            to bottom; the panels are drawn side by side.
+        panels: for each title, a table with the columns low and high and one row per file.
         filters: for each title, the lowest and the highest value that the filter selects.
     """
     files = max(len(ranges) for ranges in panels.values())
@@ -48,10 +47,8 @@ def draw_orders(found: pd.DataFrame, hours: tuple[float, float], large_amount: f
     """Draw the ranges of time and amount in each file, with a filter on each.
 
     Args:
-        found: one row per file, with the columns `min(order_ts)`, `max(order_ts)`, `min(amount)`
-            and `max(amount)`.
-        hours: the first filter selects the orders between these two times, in hours from the first
-            order.
+        found: one row per file: minimum and maximum of `order_ts` and `amount`.
+        hours: the times that the first filter selects, in hours from the first order.
         large_amount: the second filter selects this amount or more.
     """
     times, amounts = "order_ts, in hours from the start", "amount"

@@ -25,14 +25,7 @@ WITHIN, BETWEEN = 1.0, 1.3  # widths: from request to completion, from there to 
 
 
 def amount_of(order: str, table: DataFrame) -> str | None:
-    """Return the amount of one order in a table; None without a row.
-
-    If Hudi refuses the query, return its message.
-
-    Args:
-        order: for example `O-17`.
-        table: with the columns `order_id` and `amount`.
-    """
+    """Return the amount of one order, such as `O-17`, or Hudi's refusal; None without a row."""
     try:
         row = table.where(table["order_id"] == order).select("amount").first()
     except Exception as refusal:
@@ -42,11 +35,7 @@ def amount_of(order: str, table: DataFrame) -> str | None:
 
 
 def show_answers(answers: pd.DataFrame | Mapping[str, str]):
-    """Return a styled table of answers, which may be whole sentences.
-
-    Args:
-        answers: a table, or a dictionary from question to answer.
-    """
+    """Return a styled table of answers, by question, which may be whole sentences."""
     frame = answers if isinstance(answers, pd.DataFrame) else pd.DataFrame({"answer": answers})
     left = [{"selector": "th, td", "props": "text-align: left; white-space: normal"}]
     return styled(frame).set_table_styles(left)
@@ -54,17 +43,11 @@ def show_answers(answers: pd.DataFrame | Mapping[str, str]):
 
 @dataclass(frozen=True)
 class Version:
-    """The value after one commit.
-
-    Args:
-        requested: requested time of the commit: digits, year to millisecond, UTC.
-        completed: completion time of the commit, in the same form.
-        value: the value in a query as of the requested time.
-    """
+    """The value after one commit; both times are instant times."""
 
     requested: str
     completed: str
-    value: str
+    value: str  # in a query as of the requested time
 
 
 class AsOf:
@@ -73,9 +56,8 @@ class AsOf:
     Two ticks mark the request and the completion of each commit, and a cursor marks one moment.
 
     Args:
-        title: name of the value that is drawn.
         versions: in timeline order; each is complete before the next was requested.
-        cursor: a moment, in the format of instants; None draws no cursor.
+        cursor: an instant time; None draws no cursor.
     """
 
     def __init__(self, title: str, versions: list[Version], cursor: str | None = None):

@@ -35,11 +35,7 @@ TIMEOUT_S = 20.0
 
 
 def send_events(lab, topic: str, events: Iterable[dict]) -> None:
-    """Send events as JSON to a topic of one partition, and wait until the broker has them.
-
-    Raises:
-        LabError: the broker did not acknowledge all of them.
-    """
+    """Send events as JSON to a topic of one partition; LabError without an acknowledgement."""
     ensure_topic(lab.endpoints.kafka_bootstrap, topic, partitions=1)
     producer = Producer(
         {
@@ -61,12 +57,9 @@ def send_events(lab, topic: str, events: Iterable[dict]) -> None:
 
 
 def board_of(events: Iterable[dict]) -> pd.DataFrame:
-    """Compute the right board from the events: revenue by status and coupon (yes or no).
+    """Compute the right board: status, coupon (yes or no) and revenue (a Decimal), sorted.
 
     An order has the status and amount of its newest event, and the last coupon in any event.
-
-    Returns:
-        Columns `status`, `coupon`, `revenue` (euros, a Decimal), sorted in this order.
     """
     orders: dict[str, dict] = {}
     for event in sorted(events, key=lambda event: event["order_ts"]):
@@ -83,8 +76,7 @@ def board_of(events: Iterable[dict]) -> pd.DataFrame:
 def counts_of(answer) -> dict[str, int]:
     """Convert an answer, a table of two columns or a dictionary, to numbers by name.
 
-    Raises:
-        Unreadable: the answer is neither of these, or has a name twice.
+    Raises `Unreadable` if it is neither of these, or has a name twice.
     """
     if isinstance(answer, pd.DataFrame) and len(answer.columns) == 1:  # the names are its index
         answer = answer.iloc[:, 0]
@@ -115,11 +107,7 @@ def _name_and_count(row: Iterable) -> tuple[str, int]:
 
 
 def columns_of(schema) -> dict[str, str]:
-    """Return the columns and types of a Spark schema, without Hudi's own columns.
-
-    Args:
-        schema: a `StructType`, for example `table.schema`.
-    """
+    """Return the columns and types of a Spark schema, without Hudi's own columns."""
     return {
         field.name: field.dataType.simpleString()
         for field in schema.fields
@@ -138,15 +126,10 @@ def reason_of(error: BaseException) -> str:
 
 @dataclass(frozen=True, repr=False)
 class SchemaTrials:
-    """Results of writes with other schemas, each into its own copy of one table.
+    """Results of writes with other schemas, each into its own copy of one table."""
 
-    Args:
-        before: the column types before any of the writes, by column.
-        results: by write: the column types after it, or the error that refused it.
-    """
-
-    before: Mapping[str, str]
-    results: Mapping[str, Mapping[str, str] | BaseException]
+    before: Mapping[str, str]  # column types before any of the writes
+    results: Mapping[str, Mapping[str, str] | BaseException]  # types after it, or the error
 
     def verdict(self, name: str) -> str:
         """Return a write's effect on the schema: refused, added, changed, or unchanged."""
@@ -208,13 +191,8 @@ def ask_readers(
 ) -> pd.DataFrame:
     """Run readers, and count the rows in which each column has a value.
 
-    Args:
-        questions: by reader: a function that returns all its rows.
-        columns: the columns to count.
-
-    Returns:
-        A row per reader: `rows`; for each column the number of rows with a value (`3 of 600`) or
-        `no column`; and `error`, shortened, empty without one.
+    The result has a row per reader: `rows`; for each column the number of rows with a value (`3 of
+    600`) or `no column`; and `error`, shortened, empty without one.
     """
     replies = {}
     for reader, question in questions.items():
@@ -243,15 +221,10 @@ def brief(error: BaseException) -> str:
 
 @dataclass(frozen=True, repr=False)
 class SchemaHistory:
-    """A table's columns by commit, and the number of current base files that have each column.
+    """A table's columns by commit, and the columns of each current base file."""
 
-    Args:
-        commits: for each completed write, its operation and its columns with their types.
-        files: the columns of each current base file.
-    """
-
-    commits: tuple[tuple[str, Mapping[str, str]], ...]
-    files: tuple[frozenset[str], ...]
+    commits: tuple[tuple[str, Mapping[str, str]], ...]  # operation, and type by column
+    files: tuple[frozenset[str], ...]  # the columns of each current base file
 
     @property
     def columns(self) -> list[str]:
@@ -263,10 +236,9 @@ class SchemaHistory:
         return sum(column not in file for file in self.files)
 
     def changed(self, column: str, commit: int) -> bool:
-        """Return True if a commit added or removed a column or changed its type.
+        """Return True if a commit, by its index, added, removed or retyped a column.
 
-        Args:
-            commit: index of the commit; the first one changes nothing.
+        The first one changes nothing.
         """
         if commit == 0:
             return False

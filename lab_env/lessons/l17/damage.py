@@ -51,11 +51,7 @@ def removed(lab, table: str, file: DataFile) -> Generator[str]:
 
 @contextmanager
 def local_copy(lab, table: str, cut_off: DataFile, size: int = CUT_BYTES) -> Generator[str]:
-    """Copy a table to a local folder, one file without its last `size` bytes.
-
-    Yields:
-        The URI of the copy, `file://...`.
-    """
+    """Copy a table to a local folder, one file without its last `size` bytes; yield its URI."""
     # Not below the lab's home: its path may hold a space, and Hadoop takes a URI's %20 literally.
     folder = Path(tempfile.mkdtemp(prefix="copy-of-a-table-"))
     prefix = store.key_of(table) + "/"
@@ -89,11 +85,7 @@ def _replaced(
 
 
 def verdict(ask: Callable[..., Any], *arguments: Any) -> str:
-    """Return a reader's counts as text, or `error: ` and the reason if it fails.
-
-    Args:
-        ask: returns the number of orders and the number of paid ones.
-    """
+    """Return the number of orders and of paid ones as text, or `error: ` and the reason."""
     try:
         counts = ask(*arguments)
     except Exception as error:
@@ -108,9 +100,6 @@ def show_verdicts(found: Mapping[str, Mapping[str, str]]) -> str:
     """Return an HTML table of each reader's verdict on each damage.
 
     A wrong answer without an error is amber and marked "silently"; an error has a frame.
-
-    Args:
-        found: verdicts by damage and reader.
     """
     right = f"{RIGHT[0]} orders, {RIGHT[1]} paid"
     readers = list(next(iter(found.values())))
