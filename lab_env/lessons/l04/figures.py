@@ -48,11 +48,11 @@ def changed_after_midnight(ledger: Ledger) -> int:
     return int(((orders["days"] > 1) & ~orders["ops"].map(lambda ops: "erase" in ops)).sum())
 
 
-def side_by_side(tables: Mapping[str, pd.DataFrame], orders=("O-18", "O-19")) -> pd.DataFrame:
-    """Return the status of some orders: a row per order, a column per table or `no row`."""
+def side_by_side(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the status of O-18 and O-19: a row per order, a column per table or `no row`."""
     statuses = [rows.set_index("order_id")["status"] for rows in tables.values()]
     together = pd.concat(statuses, axis="columns", keys=list(tables))
-    return together.reindex(list(orders)).fillna("no row")
+    return together.reindex(["O-18", "O-19"]).fillna("no row")
 
 
 class OrderTrace:

@@ -71,12 +71,11 @@ class WriteHeat:
         """Return the bytes of the new objects: a row per operation, columns by type and part."""
         rows = {}
         for operation in self.operations:
-            row = {}
-            for kind in HEADINGS:
-                new = new_objects(self.pictures[operation, kind])
-                by_part = new.groupby("part")["bytes"].sum()
-                row |= {(kind, part): int(by_part.get(part, 0)) for part in PARTS}
-            rows[operation] = row
+            rows[operation] = {
+                (kind, part): int(size)
+                for kind in HEADINGS
+                for part, size in self._parts(operation, kind)["bytes"].items()
+            }
         return pd.DataFrame.from_dict(rows, orient="index")
 
     def rows(self) -> pd.DataFrame:
@@ -105,17 +104,17 @@ class WriteHeat:
         for operation in self.operations:
             row = shown.cell(f"<b>{escape(operation)}</b>", "left")
             for kind in HEADINGS:
-                for part in PARTS:
-                    heat = _heat(sizes.at[operation, (kind, part)], hottest)
-                    row += shown.cell(escape(self._text(operation, kind, part)), heat=heat)
+                for size, objects in self._parts(operation, kind).itertuples(index=False):
+                    text = f"{size_text(size)} in {objects}" if objects else "·"
+                    row += shown.cell(text, heat=_heat(size, hottest))
             rows.append(row)
         note = "“38 KB in 2”: 38 KB in two new objects. The more bytes, the stronger the colour."
         return shown.table(rows, note)
 
-    def _text(self, operation: str, kind: str, part: str) -> str:
-        new = new_objects(self.pictures[operation, kind])
-        found = new.loc[new["part"] == part, "bytes"]
-        return f"{size_text(found.sum())} in {len(found)}" if len(found) else "·"
+    def _parts(self, operation: str, kind: str) -> pd.DataFrame:
+        """Return bytes and number of the new objects in each of `PARTS`."""
+        new = new_objects(self.pictures[operation, kind]).groupby("part")["bytes"]
+        return new.agg(bytes="sum", objects="count").reindex(list(PARTS), fill_value=0)
 
 
 def _heat(size: int, hottest: int) -> float | None:

@@ -10,7 +10,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -141,12 +140,8 @@ def lookup_chart(lookups: dict[str, Lookup]) -> str:
     for line, lookup in enumerate(lookups.values()):
         for column, file in enumerate(lookup.files.itertuples()):
             place = (column + 0.04 - 0.5, line - 0.42)
-            look: dict[str, Any] = {
-                "facecolor": FILLS[file.found],
-                "edgecolor": INK,
-                "linewidth": 0.4,
-            }
-            grid.add_patch(Rectangle(place, 0.92, 0.84, **look))
+            fill = FILLS[file.found]
+            grid.add_patch(Rectangle(place, 0.92, 0.84, fc=fill, ec=INK, lw=0.4))
             label = LABELS[file.found].replace(" ", "\n")
             colour = INK if file.found == "none" else "black"
             grid.text(column, line, label, ha="center", va="center", fontsize=7.5, color=colour)

@@ -93,9 +93,8 @@ class QueryGrid:
         for kind, query in self.queries:
             row = shown.cell(f"<b>{escape(kind.upper())}</b>", "left")
             row += shown.cell(f"<b>{escape(query)}</b>", "left")
-            for moment in self.moments:
-                row += _cell(self.answers[moment, kind, query], self.column, most)
-            rows.append(row)
+            answers = (self.answers[moment, kind, query] for moment in self.moments)
+            rows.append(row + "".join(_cell(found, self.column, most) for found in answers))
         note = (
             f"Each cell: {self.column} by that query, the files that it read, and their bytes. "
             "The more bytes, the stronger the colour."

@@ -57,10 +57,10 @@ class AsOf:
 
     Args:
         versions: in timeline order; each is complete before the next was requested.
-        cursor: an instant time; None draws no cursor.
+        cursor: an instant time.
     """
 
-    def __init__(self, title: str, versions: list[Version], cursor: str | None = None):
+    def __init__(self, title: str, versions: list[Version], cursor: str):
         self.title = title
         self.versions = versions
         self.cursor = cursor
@@ -94,7 +94,8 @@ class AsOf:
         ticks = list(places)
         for before, after in pairwise(ticks):
             if before < moment < after:
-                share = min(max(_fraction(before, moment, after), 0.25), 0.75)
+                share = seconds_between(before, moment) / seconds_between(before, after)
+                share = min(max(share, 0.25), 0.75)
                 return places[before] + share * (places[after] - places[before])
         return places[ticks[0]] - BETWEEN / 2 if moment < ticks[0] else places[ticks[-1]] + 0.5
 
@@ -117,13 +118,10 @@ class AsOf:
         for version in self.versions:
             axes.axvline(places[version.requested], color=INK, linewidth=1, linestyle=":", zorder=0)
             axes.axvline(places[version.completed], color=INK, linewidth=1, zorder=0)
-        if self.cursor:
-            at = self.place(self.cursor)
-            axes.plot([at, at], [-0.45, 1.5], color=INK, linewidth=2.5)
-            axes.text(
-                at, 1.56, f"as of {clock(self.cursor)}", ha="center", va="bottom", fontsize=9,
-                fontweight="bold", color=INK,
-            )  # fmt: skip
+        at = self.place(self.cursor)
+        axes.plot([at, at], [-0.45, 1.5], color=INK, linewidth=2.5)
+        look = {"ha": "center", "va": "bottom", "fontsize": 9, "fontweight": "bold", "color": INK}
+        axes.text(at, 1.56, f"as of {clock(self.cursor)}", **look)
         words = [word for _ in self.versions for word in ("requested", "completed")]
         labels = [f"{word}\n{clock(tick)}" for word, tick in zip(words, places, strict=True)]
         axes.set_xticks(list(places.values()), labels, fontsize=8)
@@ -140,13 +138,8 @@ class AsOf:
             f"requested {clock(v.requested)}  completed {clock(v.completed)}: {v.value}"
             for v in self.versions
         ]
-        if self.cursor:
-            lines.append(
-                f"at {clock(self.cursor)}: readers saw {self.readers(self.cursor)}, "
-                f"AS OF says {self.as_of(self.cursor)}"
-            )
+        lines.append(
+            f"at {clock(self.cursor)}: readers saw {self.readers(self.cursor)}, "
+            f"AS OF says {self.as_of(self.cursor)}"
+        )
         return "\n".join(lines)
-
-
-def _fraction(begin: str, at: str, end: str) -> float:
-    return seconds_between(begin, at) / seconds_between(begin, end)

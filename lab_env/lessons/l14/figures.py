@@ -66,35 +66,24 @@ def draw_arrivals(found: Sequence[Arrival], title: str) -> str:
     few = len(found) < 30
     figure, axes = new_chart(title, "order, as it arrived", "event time", 8.4, 3.6)
     places = range(1, len(found) + 1)
-    for late, marker, colour, label in (
-        (False, "o", BLUE, "counted"),
-        (True, "x", VERMILION, "dropped"),
-    ):
+    lowest = date2num(min(a.at for a in found) - MINUTE)
+    highest = date2num(max(a.at for a in found) + MINUTE)
+    size = 7 if few else 4
+    for late, look in ((False, ("o", BLUE, "counted")), (True, ("x", VERMILION, "dropped"))):
+        marker, colour, label = look
         chosen = [(x, date2num(a.at)) for x, a in zip(places, found, strict=True) if a.late == late]
         if chosen:
-            size = 7 if few else 4
-            axes.plot(
-                *zip(*chosen, strict=True), marker, color=colour, markersize=size, label=label
-            )
+            xs, ys = zip(*chosen, strict=True)
+            axes.plot(xs, ys, marker, color=colour, markersize=size, label=label)
     steps = [(x, a.watermark) for x, a in zip(places, found, strict=True) if a.watermark > NEVER]
     if steps:
         xs = [x - 0.5 for x, _ in steps] + [steps[-1][0] + 0.5]
         ys = [date2num(at) for _, at in steps]
         ends = [date2num(at.replace(second=0, microsecond=0)) for _, at in steps]
         axes.step(xs, [*ys, ys[-1]], where="post", color=AMBER, label="watermark")
-        axes.fill_between(
-            xs,
-            [*ends, ends[-1]],
-            date2num(min(a.at for a in found) - MINUTE),
-            step="post",
-            color=GREY,
-            alpha=0.25,
-            linewidth=0,
-            label="minutes that have ended",
-        )
-    axes.set_ylim(
-        date2num(min(a.at for a in found) - MINUTE), date2num(max(a.at for a in found) + MINUTE)
-    )
+        look = {"color": GREY, "alpha": 0.25, "linewidth": 0, "label": "minutes that have ended"}
+        axes.fill_between(xs, [*ends, ends[-1]], lowest, step="post", **look)
+    axes.set_ylim(lowest, highest)
     axes.yaxis.set_major_locator(MinuteLocator() if few else AutoDateLocator(maxticks=8))
     axes.yaxis.set_major_formatter(DateFormatter("%H:%M"))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -188,15 +177,9 @@ def draw_board(minutes: pd.DataFrame, final_until: datetime) -> str:
     for final, colour, label in ((True, BLUE, "final"), (False, "none", "may still change")):
         chosen = table[(ends <= final_until) == final]
         if len(chosen):
-            axes.bar(
-                date2num(chosen["minute"]),
-                chosen["revenue"].astype(float),
-                width=0.8 / 1440,
-                color=colour,
-                edgecolor=BLUE,
-                linewidth=1,
-                label=label,
-            )
+            look = {"color": colour, "edgecolor": BLUE, "linewidth": 1, "label": label}
+            places, revenue = date2num(chosen["minute"]), chosen["revenue"].astype(float)
+            axes.bar(places, revenue, width=0.8 / 1440, **look)
     axes.xaxis.set_major_locator(AutoDateLocator())
     axes.xaxis.set_major_formatter(DateFormatter("%H:%M"))
     axes.margins(y=0.25)

@@ -276,11 +276,8 @@ def draw_lanes(lanes: Sequence[Lane]) -> str:
         colour = (GREEN, BLUE)[row % 2]
         ends = [place[lane.name, "begins"], place[lane.name, "commits"]]
         axes.plot(ends, [row, row], color=colour, linewidth=8, alpha=0.45)
-        for what, marker, size in (
-            ("begins", "o", 7),
-            ("changes O-17", "D", 10),
-            ("commits", "s", 9),
-        ):
+        marks = (("begins", "o", 7), ("changes O-17", "D", 10), ("commits", "s", 9))
+        for what, marker, size in marks:
             x = place[lane.name, what]
             axes.plot(x, row, marker, color=INK if what == "begins" else colour, markersize=size)
             axes.annotate(what, (x, row - 0.4), color=INK, fontsize=9, ha="center")
@@ -305,13 +302,11 @@ def draw_wal(steps: Sequence[tuple[str, Decimal | None]], limit_mb: float) -> st
             continue
         size = float(kept) / MB
         axes.bar(number, size, color=AMBER, width=0.6)
-        axes.annotate(
-            f"{size:.1f}", (number, size), color=INK, ha="center", va="bottom", fontsize=9
-        )
+        place = (number, size)
+        axes.annotate(f"{size:.1f}", place, color=INK, ha="center", va="bottom", fontsize=9)
     axes.plot([len(steps) - 1.5, len(steps) - 0.5], [limit_mb] * 2, color=VERMILION, linewidth=1)
-    axes.set_xticks(
-        range(len(steps)), [name.replace(" ", "\n", 1) for name, _ in steps], fontsize=8
-    )
+    names = [name.replace(" ", "\n", 1) for name, _ in steps]
+    axes.set_xticks(range(len(steps)), names, fontsize=8)
     axes.margins(y=0.15)
     return svg(figure)
 
@@ -321,13 +316,8 @@ def draw_versions(versions: pd.DataFrame) -> str:
     positions = sorted({*versions["valid_from"], *versions["valid_to"].dropna()})
     place = {position: number for number, position in enumerate(positions)}
     orders = sorted(versions["order_id"].unique(), reverse=True)
-    figure, axes = new_chart(
-        "Versions of some orders",
-        "positions of the log, in order; an arrow: current",
-        "",
-        width=7.6,
-        height=3.2,
-    )
+    label = "positions of the log, in order; an arrow: current"
+    figure, axes = new_chart("Versions of some orders", label, "", width=7.6, height=3.2)
     for version in versions.itertuples():
         row, begin = orders.index(version.order_id), place[version.valid_from]
         current = pd.isna(version.valid_to)
@@ -336,10 +326,8 @@ def draw_versions(versions: pd.DataFrame) -> str:
         if current:
             axes.plot(end + 0.12, row, ">", color=INK, markersize=9, clip_on=False)
         axes.barh(row, end - begin, left=begin, height=0.55, color=colour, edgecolor=INK, alpha=0.5)
-        text = f"{version.status}\n{version.amount}"
-        axes.annotate(
-            text, ((begin + end) / 2, row), color=INK, ha="center", va="center", fontsize=8
-        )
+        text, middle = f"{version.status}\n{version.amount}", ((begin + end) / 2, row)
+        axes.annotate(text, middle, color=INK, ha="center", va="center", fontsize=8)
     axes.set_yticks(range(len(orders)), orders)
     axes.set_xticks(range(len(positions)), [f"{int(position):,}" for position in positions])
     axes.tick_params(axis="x", labelrotation=35, labelsize=7)

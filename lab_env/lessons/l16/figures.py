@@ -165,9 +165,7 @@ class SchemaTrials:
             verdict, outcome = self.verdict(name), self.outcome(name)
             tint = f";{heat.tint(*TINTS[verdict])}" if verdict in TINTS else ""
             style = heat.STYLE.format("left")
-            short = outcome
-            if len(short) > MAX_REASON_LENGTH:
-                short = f"{short[: MAX_REASON_LENGTH - 1]}…"
+            short = _shortened(outcome, MAX_REASON_LENGTH)
             rows.append(
                 heat.cell(escape(name), "left")
                 + f"<td style='{style}{tint}'>{verdict}</td>"
@@ -201,12 +199,8 @@ def ask_readers(
         except Exception as error:
             replies[reader] = {"rows": "", **dict.fromkeys(columns, ""), "error": brief(error)}
             continue
-        shown = {
-            column: f"{rows[column].notna().sum()} of {len(rows)}"
-            if column in rows
-            else "no column"
-            for column in columns
-        }
+        shown = {name: f"{rows[name].notna().sum()} of {len(rows)}" for name in rows}
+        shown = {name: shown.get(name, "no column") for name in columns}
         replies[reader] = {"rows": len(rows), **shown, "error": ""}
     return pd.DataFrame.from_dict(replies, orient="index")
 
@@ -216,7 +210,11 @@ def brief(error: BaseException) -> str:
     text = " ".join(str(error).split())
     found = re.search(r"terminated with exception: (.*)", text)
     text = (found[1] if found else text).split(" _hoodie_")[0].rstrip(":")
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    return _shortened(text, 60)
+
+
+def _shortened(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 @dataclass(frozen=True, repr=False)

@@ -28,11 +28,8 @@ class Receipts:
     data: int  # base files of that write
 
 
-def read_receipts(lab, table: str, checkpoint: str, identifier: str = IDENTIFIER) -> Receipts:
-    """Return the receipts that are in the store now; table and checkpoint need not exist yet.
-
-    The query stores its batch number under `identifier` in the table's commits.
-    """
+def read_receipts(lab, table: str, checkpoint: str) -> Receipts:
+    """Return the receipts that are in the store now; table and checkpoint need not exist yet."""
     planned, done = (_numbers(lab, f"{checkpoint}/{part}") for part in ("offsets", "commits"))
     keys = [found.key for found in lab.files(table)]
     instants = [
@@ -47,7 +44,7 @@ def read_receipts(lab, table: str, checkpoint: str, identifier: str = IDENTIFIER
     return Receipts(
         offsets=max(planned, default=NONE),
         commits=max(done, default=NONE),
-        table=_newest_batch(lab, complete, identifier),
+        table=_newest_batch(lab, complete),
         instant=newest,
         completed=newest in complete,
         markers=sum("/.hoodie/.temp/" in key for key in keys),
@@ -90,13 +87,13 @@ def _numbers(lab, folder: str) -> list[int]:
     return [int(name) for name in names if name.isdigit()]
 
 
-def _newest_batch(lab, complete: dict, identifier: str) -> int:
+def _newest_batch(lab, complete: dict) -> int:
     """Return the batch of the newest commit that has one, searching backwards as Hudi does."""
     for requested in sorted(complete, reverse=True):
         instant, key = complete[requested]
         batches = _batches(lab.endpoints, key, instant)
-        if identifier in batches:
-            return int(batches[identifier])
+        if IDENTIFIER in batches:
+            return int(batches[IDENTIFIER])
     return NONE
 
 

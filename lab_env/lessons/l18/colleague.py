@@ -134,7 +134,8 @@ class Colleague:
 
         Raises `WriteFailed` if the code failed.
         """
-        done = self._run(code)
+        self.finish(self._start)
+        done = self.finish(self.begin(code))
         print(done.printed, end="")
         if done.outcome != COMMITTED:
             raise WriteFailed(done.outcome)
@@ -230,10 +231,6 @@ class Colleague:
             self._manager.cleanup_resources()
         with contextlib.suppress(RuntimeError):  # it is closed
             self._gate.close()
-
-    def _run(self, code: str) -> Running:
-        self.finish(self._start)
-        return self.finish(self.begin(code))
 
     def _freeze(self, data: Rule, stack: contextlib.ExitStack, running: Running) -> str:
         """Freeze the JVM after it has written a data file; return the instant of the write.
