@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from xray_tables import OTHER_DAY, T1, T2, base, done, snapshot
 
-from lab_env.lessons.l08.figures import Lookup, lookup_table, metadata_parts
+from lab_env.lessons.l08.figures import Lookup, lookup_table
 from lab_env.lessons.l08.ranges import HIT, MISS, range_chart
 from lab_env.tables.probes.reads import Reads
 
@@ -76,15 +76,3 @@ def test_only_bars_that_meet_the_filter_are_marked():
     hit_none = range_chart({"keys": bars}, {"keys": (40, 50)})
     assert HIT.lower() in hit_all and MISS.lower() not in hit_all
     assert HIT.lower() not in hit_none and MISS.lower() in hit_none
-
-
-def test_the_parts_of_the_metadata_table_are_counted_without_its_own_bookkeeping():
-    folder = ".hoodie/metadata"
-    names = (
-        "files/x.hfile",
-        "column_stats/x.log",
-        "column_stats/y.log",
-        ".hoodie/timeline/1.commit",
-    )
-    picture = snapshot(*done(T1), base(T1), *(f"{folder}/{name}" for name in names))
-    assert metadata_parts(picture).to_dict() == {"column_stats": 2, "files": 1}

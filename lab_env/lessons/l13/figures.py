@@ -163,12 +163,8 @@ class Race:
 
     def frame(self) -> pd.DataFrame:
         """Return median, minimum and maximum of the rounds in milliseconds."""
-        spreads = {engine: Spread.of(times) for engine, times in self.rounds.items()}
-        rows = {
-            engine: {"median": spread.median, "least": spread.low, "most": spread.high}
-            for engine, spread in spreads.items()
-        }
-        return (pd.DataFrame(rows).T * 1000).round().astype(int)
+        frame = pd.DataFrame(self.rounds).agg(["median", "min", "max"]).T * 1000
+        return frame.rename(columns={"min": "least", "max": "most"}).round().astype(int)
 
     def verdicts(self) -> pd.Series:
         """Return the faster engine of each pair; `equal` or `inconclusive` if neither is faster."""

@@ -259,23 +259,20 @@ class SchemaHistory:
         for column in self.columns:
             cells = [heat.cell(f"<b>{escape(column)}</b>", "left")]
             for place, (_, columns) in enumerate(self.commits):
-                cells.append(_type_cell(columns.get(column), self.changed(column, place)))
-            rows.append("".join(cells) + self._files_cell(column))
+                tint = f";{heat.tint(AMBER, 0.45)}" if self.changed(column, place) else ""
+                cells.append(_cell(escape(columns.get(column) or "-"), tint))
+            lacking, count = self.lacking(column), len(self.files)
+            cells.append(_cell(f"{count - lacking} of {count}", f";{HATCHED}" if lacking else ""))
+            rows.append("".join(cells))
         return heat.table(
             rows,
             "Amber: changed by this commit. Hatched: current files lack the column; "
             "what a reader shows there is the reader's choice.",
         )
 
-    def _files_cell(self, column: str) -> str:
-        lacking = self.lacking(column)
-        style = heat.STYLE.format("center") + (f";{HATCHED}" if lacking else "")
-        return f"<td style='{style}'>{len(self.files) - lacking} of {len(self.files)}</td>"
 
-
-def _type_cell(kind: str | None, changed: bool) -> str:
-    tint = f";{heat.tint(AMBER, 0.45)}" if changed else ""
-    return f"<td style='{heat.STYLE.format('center')}{tint}'>{escape(kind or '-')}</td>"
+def _cell(text: str, style: str) -> str:
+    return f"<td style='{heat.STYLE.format('center')}{style}'>{text}</td>"
 
 
 def schema_history(lab, path: str) -> SchemaHistory:

@@ -104,7 +104,8 @@ class LockWatch:
             before = self._writer()
             if time.monotonic() > searched + SEARCH_S:
                 paths, searched = self._lock_paths(), time.monotonic()
-            there = {(path, name) for path in paths for name in self._queue(path)}
+            there = {(path, name) for path in paths for name in self._children(path)}
+            there = {(path, name) for path, name in there if NODE.search(name)}
             writer = before if self._writer() == before else ""
             for path, name in there - self._open.keys():
                 self._note(path, name, writer)
@@ -121,9 +122,6 @@ class LockWatch:
             if not names:
                 found.append(path)
         return found
-
-    def _queue(self, path: str) -> list[str]:
-        return [name for name in self._children(path) if NODE.search(name)]
 
     def _children(self, path: str) -> list[str]:
         from kazoo.exceptions import NoNodeError
