@@ -89,31 +89,25 @@ def draw_costs(runs: Mapping[str, list[Step]]) -> str:
 
 
 def _draw_read(axes, steps: list[Step]) -> None:
-    batches = [step.batch for step in steps]
-    axes.plot(batches, [step.bytes_read / KB for step in steps], color=INK, linewidth=1)
+    read = {step.batch: step.bytes_read / KB for step in steps}
+    axes.plot(list(read), list(read.values()), color=INK, linewidth=1)
     for step in steps:
         colour = PAID if step.compacted else BASE
-        axes.plot(step.batch, step.bytes_read / KB, "o", color=colour, markersize=7)
+        axes.plot(step.batch, read[step.batch], "o", color=colour, markersize=7)
     axes.set_ylim(bottom=0)
 
 
 def _draw_written(axes, steps: list[Step]) -> None:
-    batches = [step.batch for step in steps]
-    logs = [step.written("log") / KB for step in steps]
-    axes.bar(batches, logs, color=LOG, label="log file")
-    for compacted, colour, label in (
-        (False, BASE, "base file"),
-        (True, PAID, "base file by compaction"),
-    ):
+    logs = {step.batch: step.written("log") / KB for step in steps}
+    axes.bar(list(logs), list(logs.values()), color=LOG, label="log file")
+    labels = {False: (BASE, "base file"), True: (PAID, "base file by compaction")}
+    for compacted, (colour, label) in labels.items():
         chosen = [step for step in steps if step.compacted == compacted and step.written("base")]
         if chosen:
-            axes.bar(
-                [step.batch for step in chosen],
-                [step.written("base") / KB for step in chosen],
-                bottom=[step.written("log") / KB for step in chosen],
-                color=colour,
-                label=label,
-            )
+            batches = [step.batch for step in chosen]
+            sizes = [step.written("base") / KB for step in chosen]
+            below = [logs[batch] for batch in batches]
+            axes.bar(batches, sizes, bottom=below, color=colour, label=label)
     axes.margins(y=0.6)  # room for the legend
     axes.legend(fontsize=8, ncols=3, loc="upper center")
 

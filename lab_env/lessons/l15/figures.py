@@ -146,7 +146,9 @@ def wait_for_connector(lab, db) -> None:
     try:
         consumer.assign([TopicPartition(lab.topic("message"), 0, OFFSET_BEGINNING)])
         while time.monotonic() < deadline:
-            sent.add(_send_marker(db))
+            marker = uuid.uuid4().hex
+            db.execute("SELECT pg_logical_emit_message(true, %s, %s)", [MARKER, marker])
+            sent.add(marker)
             if _arrived(consumer, sent, seconds=1):
                 return
     finally:
@@ -155,12 +157,6 @@ def wait_for_connector(lab, db) -> None:
         f"The connector has sent nothing for {TIMEOUT_S} seconds.",
         "ask for the connector's status, then run: lab logs connect",
     )
-
-
-def _send_marker(db) -> str:
-    marker = uuid.uuid4().hex
-    db.execute("SELECT pg_logical_emit_message(true, %s, %s)", [MARKER, marker])
-    return marker
 
 
 def _arrived(consumer, sent: set[str], seconds: float) -> bool:

@@ -111,17 +111,15 @@ def _damage(
     files: TableFiles, file: DataFile, recorded: dict[tuple[str, str], WrittenFile]
 ) -> Damage | None:
     written = recorded.get((file.partition, file.name))
+    why = ""
     if written and written.size != file.size:
         why = f"{file.size:,} bytes, but its commit recorded {written.size:,}"
-        return Damage(file.key, why)
-    if file.kind == "log":
+    elif file.kind == "log":
         why = log_damage(files.read(file.key))
     elif written is None and file.name.endswith(".parquet"):
         content = files.read(file.key)
-        whole = content[:4] == PARQUET == content[-4:]
-        why = "" if whole else "it does not end like a Parquet file"
-    else:
-        why = ""
+        if not content[:4] == PARQUET == content[-4:]:
+            why = "it does not end like a Parquet file"
     return Damage(file.key, why) if why else None
 
 
