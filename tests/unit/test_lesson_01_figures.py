@@ -5,12 +5,7 @@ import pandas as pd
 from lab_env.lessons.l01.figures import rate
 
 REPORTS = pd.DataFrame(
-    [
-        (0.1, "HANDED", False),
-        (0.2, "KAFKA", False),
-        (0.7, "HANDED", False),
-        (1.6, "KAFKA", True),
-    ],
+    [(0.1, "HANDED", False), (0.2, "KAFKA", False), (0.7, "HANDED", False), (1.6, "KAFKA", True)],
     columns=["second", "type", "failed"],
 )
 

@@ -47,7 +47,7 @@ def placed(receipts: Iterable[Message]) -> pd.DataFrame:
 
 
 def draw_busy(read: pd.DataFrame) -> str:
-    """Draw how many events each consumer (row) has read, a bar per key (at most two columns)."""
+    """Draw the number of events that each consumer (row) has read, a bar per key (column)."""
     title, label = "Work of six consumers", "consumer, one for each partition"
     figure, axes = new_chart(title, label, "events", height=3.2)
     for shift, key, colour in zip((-0.2, 0.2), read, ("json", "cow"), strict=False):

@@ -22,7 +22,7 @@ WHAT_FOR = {
 
 
 def jar_table(jars: Sequence[Path]):
-    """Return a styled table of a session's jars: name, megabytes, purpose, what must fit.
+    """Return a styled table of a session's jars: name, MB, purpose, what its version must fit.
 
     Jars whose names match no prefix in `WHAT_FOR` are left out.
     """

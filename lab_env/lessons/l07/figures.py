@@ -26,7 +26,7 @@ SERVICES = {
 
 
 def send_orders(lab: Lab, orders: DataFrame, partitions: int) -> None:
-    """Send orders to the lesson's topic `orders`, which is created with so many partitions.
+    """Send orders to the lesson's topic `orders`, created with this number of partitions.
 
     The number in each `order_id`, such as `O-17`, determines the topic partition.
     """
@@ -40,7 +40,7 @@ def send_orders(lab: Lab, orders: DataFrame, partitions: int) -> None:
 
 
 def orders_as_stream(lab: Lab, schema: StructType, per_batch: int) -> DataFrame:
-    """Return the lesson's topic `orders` as a stream, with at most `per_batch` orders a batch."""
+    """Return the lesson's topic `orders` as a stream of at most `per_batch` orders per batch."""
     topic = lab.topic("orders")
     limit = {"maxOffsetsPerTrigger": str(per_batch)}
     records = read_topic(lab.spark, lab.endpoints.kafka_bootstrap, topic, **limit)

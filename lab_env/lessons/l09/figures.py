@@ -35,9 +35,9 @@ class Answer:
 def run_query(lab: Lab, question) -> Answer:
     """Run a query in the lab's session, and record which data files its tasks read.
 
-    Reads during planning are not counted. Planning reads the timeline to list the files, and one
-    file of the newest commit to get the schema, possibly a log that no task reads. Nor are reads by
-    executors on a cluster.
+    Reads by executors on a cluster and reads during planning are not counted. Planning reads the
+    timeline to list the files, and one file of the newest commit to get the schema, possibly a log
+    that no task reads.
     """
     question._jdf.queryExecution().executedPlan()  # plan now: the DataFrame keeps its plan
     with watch(lab) as reads, InputBytes(lab.spark, lab.base) as read:

@@ -56,7 +56,7 @@ def make_order(number: int, at: datetime, cents: int = 1000, customer: int = 1) 
 
 
 def phone_orders(seed: int) -> list[Order]:
-    """Return orders of the phone app in the order of their arrival, `PER_BATCH` a batch.
+    """Return orders of the phone app in the order of their arrival, `PER_BATCH` per batch.
 
     Most arrive in time. One in ten is minutes late, because its phone had no network; one phone was
     off for much longer, and its order is worth a few cents. A batch covers `BATCH_MINUTES` of event

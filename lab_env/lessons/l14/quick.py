@@ -43,8 +43,8 @@ def spark_settings(spark, names: Mapping[str, str]) -> Generator[None]:
 def finish(query, timeout_s: float = TIMEOUT_S):
     """Wait until a started query on Kafka has read its source, and stop it; return the query.
 
-    Raises `Unreadable` if this is not a query, and `LabError` if it is still reading after so many
-    seconds.
+    Raises `Unreadable` if this is not a query, and `LabError` if it is still reading after
+    `timeout_s` seconds.
     """
     if not hasattr(query, "recentProgress"):
         raise Unreadable(

@@ -129,7 +129,7 @@ def start_writer(lab, script: Path) -> WriterProcess:
 def wait_for_plan(lab, checkpoint: str, work: Future, seconds: float = 60) -> None:
     """Wait until a stream has planned a batch, or until `work`, which runs it, has ended.
 
-    The wait ends without an error after some seconds.
+    After `seconds` the wait ends without an error.
     """
     deadline = time.monotonic() + seconds
     while (

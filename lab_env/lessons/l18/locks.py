@@ -48,8 +48,8 @@ class Holding:
 def holdings_of(nodes: Iterable[Node], now: float) -> list[Holding]:
     """Return the periods in which each writer held each lock.
 
-    A period starts when the previous holder's node is deleted, and ends when the writer's own is,
-    or `now`.
+    A period starts when the previous holder's node is deleted. It ends when the writer's own node
+    is deleted, or `now`.
     """
     free: dict[str, float] = {}
     found = []

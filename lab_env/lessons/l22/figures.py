@@ -69,7 +69,7 @@ def samples(variant: str) -> list[tuple[str, str]]:
 
 
 class ExamResult:
-    """An exam that was taken; shows its phases. `answers` has a table per question asked."""
+    """An exam that was taken; shows its phases. `answers` has one table per question."""
 
     def __init__(self, record: Record, answers: dict[str, pd.DataFrame]):
         self.record, self.answers = record, answers

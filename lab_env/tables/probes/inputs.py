@@ -14,8 +14,8 @@ from urllib.request import urlopen
 class InputBytes:
     """Counts the input of the jobs that run inside a `with` block.
 
-    The session's UI must be on, because the numbers come from its REST API. S3A counts per bucket,
-    that of `path`.
+    The session's UI must be on, because the numbers come from its REST API. `path` names the bucket
+    whose S3A counter `sent` reads.
     """
 
     def __init__(self, spark, path: str):
