@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from lab_env.platform.display.html import render
 from lab_env.platform.display.units import duration_text, size_text
 from lab_env.tables.hudi.commits import Commit
-from lab_env.tables.hudi.past import Moment, Past
-from lab_env.tables.hudi.table import DataFile
+from lab_env.tables.hudi.past import Moment, Past, past_of
+from lab_env.tables.hudi.table import DataFile, Snapshot
 from lab_env.tables.hudi.timeline import seconds_between
 from lab_env.tables.xray import captions, colours
 from lab_env.tables.xray.drawing import as_html
@@ -49,6 +49,11 @@ class Player:
             limits=limits(self.past),
             colours=colours,
         )
+
+
+def player(table: Snapshot, last: int = STEPS) -> Player:
+    """Make the player of a table's newest steps."""
+    return Player(table.name, past_of(table, last))
 
 
 def heading(moment: Moment) -> str:

@@ -7,12 +7,11 @@ from lab_env.platform.settings import Endpoints
 from lab_env.platform.store import StoredTable
 from lab_env.tables.hudi.commits import Commit
 from lab_env.tables.hudi.intact import damaged_files
-from lab_env.tables.hudi.past import past_of
 from lab_env.tables.hudi.reader import TableNotFound, UnsupportedTable, read_table
 from lab_env.tables.hudi.table import CommitNotFound, Snapshot
 from lab_env.tables.xray.commit import commit_html, commit_text
 from lab_env.tables.xray.drawing import as_html
-from lab_env.tables.xray.player import STEPS, Player
+from lab_env.tables.xray.player import STEPS, Player, player
 from lab_env.tables.xray.text import as_text
 
 
@@ -40,7 +39,7 @@ class XRay(Snapshot):
 
     def play(self, last: int = STEPS) -> Player:
         """Return a player with one drawing per completed instant, at most the `last` ones."""
-        return Player(self.name, past_of(self, last))
+        return player(self, last)
 
 
 def xray(
