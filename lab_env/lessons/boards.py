@@ -13,14 +13,9 @@ Board = Mapping[str, Decimal]  # revenue by status
 
 
 def as_board(answer: object) -> Board:
-    """Convert an answer to revenue by status.
+    """Convert an answer, a table with status and revenue or a dictionary, to revenue by status.
 
-    Args:
-        answer: a table with the columns `status` and `revenue`, or a dictionary.
-
-    Raises:
-        Unreadable: the answer is neither of these.
-        NotYet: a status has two rows.
+    Raises `Unreadable` for any other answer, and `NotYet` if a status has two rows.
     """
     if isinstance(answer, pd.Series):
         answer = answer.to_dict()

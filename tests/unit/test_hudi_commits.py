@@ -1,20 +1,7 @@
 """The metadata of a write, decoded from the timeline's Avro files."""
 
 import pytest
-from xray_tables import (
-    DAY,
-    OTHER_DAY,
-    T1,
-    T2,
-    T3,
-    base,
-    committed,
-    done,
-    end,
-    log,
-    snapshot,
-    stat,
-)
+from xray_tables import DAY, OTHER_DAY, T1, T2, T3, base, committed, done, end, log, snapshot, stat
 
 from lab_env.tables.hudi.table import CommitNotFound
 

@@ -2,19 +2,7 @@
 
 import struct
 
-from xray_tables import (
-    DAY,
-    PROPERTIES,
-    T1,
-    T2,
-    T3,
-    FilesInMemory,
-    base,
-    committed,
-    done,
-    log,
-    stat,
-)
+from xray_tables import DAY, PROPERTIES, T1, T2, T3, FilesInMemory, base, committed, done, log, stat
 
 from lab_env.tables.hudi.intact import damaged_files, damaged_metadata, log_damage
 

@@ -5,7 +5,6 @@
 
 import pytest
 from xray_tables import (
-    CLEAN,
     DAY,
     OTHER_DAY,
     T1,
@@ -13,40 +12,21 @@ from xray_tables import (
     T3,
     T4,
     T5,
-    avro,
     base,
+    cleaned,
     committed,
     done,
     end,
     history_of,
     log,
     plan_of,
+    restored,
     snapshot,
     stat,
+    wrote,
 )
 
 from lab_env.tables.hudi.past import Past, past_of
-
-RESTORE = {
-    "type": "record",
-    "name": "HoodieRestoreMetadata",
-    "fields": [{"name": "instantsToRollback", "type": {"type": "array", "items": "string"}}],
-}
-
-
-def wrote(instant: str, *keys: str, operation="UPSERT", action="deltacommit", end_of=None, **more):
-    """Return the timeline file that completes a write of these files: its key and content."""
-    stats = [
-        stat(key, written=3, size=1000, group=key.rpartition("/")[2].lstrip(".").split("_")[0])
-        for key in keys
-    ]
-    return {done(instant, action, end_of)[0]: committed(operation, *stats, **more)}
-
-
-def cleaned(instant: str, *keys: str) -> dict[str, bytes]:
-    """Return the timeline file that completes a clean of these files: its key and content."""
-    record = {DAY: {"successDeleteFiles": [key.rpartition("/")[2] for key in keys]}}
-    return {done(instant, "clean")[0]: avro(CLEAN, {"partitionMetadata": record})}
 
 
 def past(*listed: str, last: int = 30, **contents: bytes) -> Past:
@@ -149,8 +129,7 @@ def test_a_stored_file_whose_write_is_not_recorded_is_there_from_the_beginning()
 
 
 def test_what_a_restore_undid_has_no_moment_and_is_named():
-    restore = {done(T4, "restore")[0]: avro(RESTORE, {"instantsToRollback": [T2, T3]})}
-    found = past(base(T1), **wrote(T1, base(T1)), **restore)
+    found = past(base(T1), **wrote(T1, base(T1)), **restored(T4, T2, T3))
     assert [m.instant.action for m in found.moments] == ["deltacommit", "restore"]
     assert found.undone == (T2, T3) and names(found.moments[-1]) == [base(T1)]
 

@@ -2,15 +2,14 @@
 
 import pytest
 from xray_tables import (
-    CLEAN,
     DAY,
     OTHER_DAY,
     T1,
     T2,
     T3,
     T4,
-    avro,
     base,
+    cleaned,
     committed,
     done,
     history_of,
@@ -126,19 +125,9 @@ def test_a_planned_compaction_begins_a_slice_and_queries_read_both():
 
 
 def test_a_clean_lists_the_files_that_it_deleted():
-    (end_of_clean, *_) = names = done(T3, "clean")
-    lost = base(T1)
-    record = {"partitionMetadata": {DAY: {"successDeleteFiles": [lost.rpartition("/")[2]]}}}
-    seen = snapshot(
-        *done(T1), *done(T2), *names, base(T2), contents={end_of_clean: avro(CLEAN, record)}
-    )
-    (cleaned,) = seen.cleaned
-    assert (cleaned.partition, cleaned.group, cleaned.instant, cleaned.cleaned) == (
-        DAY,
-        "a-0",
-        T1,
-        T3,
-    )
+    clean = cleaned(T3, base(T1))
+    (gone,) = snapshot(*done(T1), *done(T2), *done(T3, "clean"), base(T2), contents=clean).cleaned
+    assert (gone.partition, gone.group, gone.instant, gone.cleaned) == (DAY, "a-0", T1, T3)
 
 
 def test_a_savepoint_is_an_instant_beside_the_write_that_it_protects():

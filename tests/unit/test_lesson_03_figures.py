@@ -1,8 +1,8 @@
-"""Lesson 03's tables of messages and orders, its charts, and its search for the Java error."""
+"""Lesson 03's tables of messages and orders, and its search for the Java error."""
 
 import pandas as pd
 
-from lab_env.lessons.l03.figures import books, draw_rates, draw_state, one_of_each
+from lab_env.lessons.l03.figures import books, one_of_each
 from lab_env.lessons.l03.jars import first_java_error
 from lab_env.shop.events import MALFORMED_KINDS
 
@@ -36,14 +36,6 @@ def test_the_books_hold_one_row_per_order_and_no_erased_one():
     assert set(more.columns) == {"status", "orders", "revenue"}
     assert "erased" not in set(more["status"])
     assert 300 < few["orders"].sum() < 500 < more["orders"].sum() < 5200
-
-
-def test_rates_and_state_are_drawn():
-    rates = {"inputRowsPerSecond": 10.0, "processedRowsPerSecond": 20.0}
-    state = [{"numRowsTotal": 50, "numRowsUpdated": 50}]
-    progress = [{"batchId": n, "stateOperators": state, **rates} for n in range(3)]
-    assert draw_rates(pd.DataFrame(progress).set_index("batchId")).startswith("<svg")
-    assert draw_state(progress).startswith("<svg")
 
 
 def test_the_first_line_that_names_a_java_error_is_the_telling_one():

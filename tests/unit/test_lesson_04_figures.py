@@ -42,12 +42,6 @@ def test_a_resend_is_marked_only_where_it_is_a_row_of_its_own():
     assert trace.marks("by_event") == ["older", "newest", "older", ""]
 
 
-def test_the_drawing_and_its_text_name_events_rows_and_verdict():
-    trace = trace_of(table=["e-3"])
-    for text in (trace._repr_html_(), repr(trace)):
-        assert "late: paid 00:00:20.00" in text and "1 row" in text and "reconciles" in text
-
-
 def test_a_verdict_names_only_what_differs():
     assert summarize(BAD) == "2,226 duplicate\n68 ghost"
 

@@ -16,29 +16,18 @@ def picture(files: dict[str, int], since: Snapshot | None = None) -> Snapshot:
 
 
 FIRST = picture({"base-1": 20_000, "metadata-1": 500})
-PICTURES = {
-    ("insert", "COPY_ON_WRITE"): FIRST,
-    ("insert", "MERGE_ON_READ"): FIRST,
-    ("update", "COPY_ON_WRITE"): picture(
-        {"base-1": 20_000, "base-2": 21_000, "metadata-1": 500}, FIRST
-    ),
-    ("update", "MERGE_ON_READ"): picture(
-        {"base-1": 20_000, "log-1": 900, "metadata-1": 500}, FIRST
-    ),
-}
+SECOND = picture({"base-1": 20_000, "log-1": 900, "metadata-1": 500}, FIRST)
 
 
 def test_only_what_is_new_since_the_picture_before_is_counted():
-    table = WriteHeat(PICTURES).frame()
-    assert table.loc["insert", ("COPY_ON_WRITE", "base")] == 20_000
-    assert table.loc["update", ("COPY_ON_WRITE", "base")] == 21_000
-    assert table.loc["update", ("COPY_ON_WRITE", "metadata")] == 0
-    assert (
-        table.loc["update", ("MERGE_ON_READ", "base")] == 0
-        and table.loc["update", ("MERGE_ON_READ", "log")] == 900
-    )
+    steps = {"insert": FIRST, "update": SECOND}
+    kinds = ("COPY_ON_WRITE", "MERGE_ON_READ")
+    heat = WriteHeat({(step, kind): seen for step, seen in steps.items() for kind in kinds})
+    table = heat.frame()["MERGE_ON_READ"]
+    assert list(table.columns) == ["base", "log", "metadata", "timeline"]
+    assert list(table.loc["insert"]) == [20_000, 0, 500, 0]
+    assert list(table.loc["update"]) == [0, 900, 0, 0]
 
 
 def test_files_that_are_gone_are_not_files_that_were_written():
-    cleaned = picture({"base-2": 21_000}, PICTURES["update", "COPY_ON_WRITE"])
-    assert data_files(cleaned) == "none"
+    assert data_files(picture({"base-1": 20_000}, SECOND)) == "none"

@@ -11,8 +11,6 @@ from lab_env.lessons.l06.figures import (
     as_table,
     batches_of,
     compactions_of,
-    draw_costs,
-    draw_lanes,
     during,
 )
 from lab_env.platform.store import StoredObject
@@ -104,15 +102,6 @@ def test_a_stream_worked_in_the_batches_that_had_rows():
         for number, rows in ((0, 5), (1, 0))
     ]
     assert batches_of(progress) == [Work("0", NOON + 1.5, NOON + 1.75)]
-
-
-def test_the_charts_name_what_they_show():
-    costs = draw_costs({"never compacted": STEPS[:1], "compacted inline": STEPS})
-    assert "never compacted" in costs and "base file by compaction" in costs
-    lanes = draw_lanes(
-        {"inline": ([Work("7", 0, 2)], [Compaction(0.5, 1, 2), Compaction(3, None, None)])}
-    )
-    assert ">7<" in lanes and "compaction" in lanes
 
 
 @pytest.mark.parametrize(("group", "read"), [("a", 70), ("b", 5), ("c", 0)])

@@ -1,15 +1,8 @@
-"""Requests are differences of the S3 client's counters; drawings count files and requests."""
+"""Requests are differences of the S3 client's counters; a rewritten file is older."""
 
 from types import SimpleNamespace
 
-import pytest
-
-from lab_env.lessons.l07.figures import (
-    current_sizes,
-    draw_files_and_requests,
-    draw_storage,
-    older_sizes,
-)
+from lab_env.lessons.l07.figures import current_sizes, older_sizes
 from lab_env.tables.hudi.table import DataFile, Snapshot
 from lab_env.tables.hudi.timeline import Instant
 from lab_env.tables.probes.s3_requests import COUNTERS, Requests, count_requests
@@ -52,22 +45,10 @@ def test_a_session_that_never_used_the_store_has_sent_nothing():
     assert sent == Requests(head=3, total=3)
 
 
-@pytest.fixture
-def rewritten() -> Snapshot:
-    """Two versions of one file."""
+def test_a_file_that_was_rewritten_is_older():
     instants = tuple(Instant(f"{n}", f"{n}5", "commit", "completed") for n in (1, 2))
     files = tuple(
         DataFile("day", "g", f"{n}", "base", f"g_{n}.parquet", 1000 * n, True) for n in (1, 2)
     )
-    return Snapshot("s3a://b/t", "t", "COPY_ON_WRITE", 9, instants, files)
-
-
-def test_a_file_that_was_rewritten_is_older(rewritten):
+    rewritten = Snapshot("s3a://b/t", "t", "COPY_ON_WRITE", 9, instants, files)
     assert (current_sizes(rewritten), older_sizes(rewritten)) == ([2000], [1000])
-
-
-def test_the_drawings_say_how_many(rewritten):
-    drawn = draw_files_and_requests({"sized": rewritten}, {"sized": Requests(total=1234)})
-    assert ">1 file<" in drawn and "1,234" in drawn and ">sized<" in drawn
-    moments = draw_storage({"written": rewritten, "cleaned": rewritten})
-    assert moments.count("2 files") == 2 and "older, not yet cleaned" in moments

@@ -2,22 +2,18 @@
 
 import pandas as pd
 import pytest
-from xray_tables import FilesInMemory
+from xray_tables import OTHER_DAY, T1, T2, base, done, snapshot
 
-from lab_env.lessons.l08.figures import Lookup, lookup_table, metadata_parts
+from lab_env.lessons.l08.figures import Lookup, lookup_table
 from lab_env.lessons.l08.ranges import HIT, MISS, range_chart
-from lab_env.tables.hudi.reader import read_table
 from lab_env.tables.probes.reads import Reads
 
-TABLE = "lesson-08/orders"
-PROPERTIES = "hoodie.table.name=orders\nhoodie.table.version=9\n"
-DAY, NEXT = "d=2026-11-20", "d=2026-11-21"
-FIRST, SECOND = "20261121090000000", "20261121090100000"
+TABLE = "t"  # its path in the bucket, as `snapshot` makes it
 
 
 def request(name: str, start: int, size: int = 1000) -> str:
     return (
-        f"09:00:00 DEBUG S3AInputStream: reopen(s3a://lake/{TABLE}/{name}) for read from new "
+        f"09:00:00 DEBUG S3AInputStream: reopen(s3a://lakehouse/{TABLE}/{name}) for read from new "
         f"offset range[{start}-{size}], length=1, streamPosition=0, nextReadPosition={start}, "
         "policy=normal\n"
     )
@@ -31,35 +27,16 @@ def closed(name: str, size: int) -> str:
     )
 
 
-def base(group: str, instant: str = FIRST) -> str:
-    return f"{group}-0_0-1-1_{instant}.parquet"
-
-
-def table(*names: str, since=None):
-    instants = sorted(
-        {name.rpartition("_")[2].partition(".")[0] for name in names if "parq" in name}
-    )
-    keys = [*names, *(f".hoodie/timeline/{at}_{at[:-1]}9.commit" for at in instants)]
-    return read_table(FilesInMemory(f"s3a://lake/{TABLE}", PROPERTIES, keys), since)
-
-
 @pytest.fixture
 def lookup() -> Lookup:
     """A write and four files: one rewritten, one read, one read only at its footer, one unread."""
-    old = [f"{DAY}/{base('a')}", f"{DAY}/{base('b')}", f"{DAY}/{base('c')}", f"{NEXT}/{base('d')}"]
-    before = table(*old)
-    after = table(
-        *old, f"{DAY}/{base('c', SECOND)}", ".hoodie/metadata/record_index/x.log", since=before
-    )
-    log = "".join(
-        request(f"{DAY}/{base(group)}", start)
-        for group, starts in {"a": (992, 500), "b": (992, 500, 4), "c": (992, 500, 4, 90)}.items()
-        for start in starts
-    )
-    log += "".join(closed(f"{DAY}/{base(group)}", 500) for group in ("a", "b", "c", "c"))
-    log += request(".hoodie/metadata/files/y.hfile", 0) + closed(
-        ".hoodie/metadata/files/y.hfile", 7
-    )
+    a, b, c = (base(T1, f"{group}-0") for group in "abc")
+    old = (*done(T1), a, b, c, base(T1, "d-0", OTHER_DAY))
+    index, listing = ".hoodie/metadata/record_index/x.log", ".hoodie/metadata/files/y.hfile"
+    after = snapshot(*old, *done(T2), base(T2, "c-0"), index, since=snapshot(*old))
+    reads = {a: (992, 500), b: (992, 500, 4), c: (992, 500, 4, 90), listing: (0,)}
+    log = "".join(request(name, start) for name, starts in reads.items() for start in starts)
+    log += "".join(closed(name, 500) for name in (a, b, c, c, listing))
     return Lookup(after, Reads(log), 1.0)
 
 
@@ -75,12 +52,7 @@ def test_each_file_is_told_by_the_most_that_was_done_with_it(lookup):
     found = {row.group[0]: row.found for row in lookup.files.itertuples()}
     assert found == {"a": "footer", "b": "rows", "c": "rewritten", "d": "none"}
     assert list(lookup.files["found"]) == ["rewritten", "rows", "footer", "none"]
-    assert lookup.files.set_index("found")["bytes"].to_dict() == {
-        "rewritten": 1000,
-        "rows": 500,
-        "footer": 500,
-        "none": 0,
-    }
+    assert list(lookup.files["bytes"]) == [1000, 500, 500, 0]
 
 
 def test_the_figures_count_data_files_and_the_metadata_table_apart(lookup):
@@ -99,14 +71,3 @@ def test_only_bars_that_meet_the_filter_are_marked():
     hit_none = range_chart({"keys": bars}, {"keys": (40, 50)})
     assert HIT.lower() in hit_all and MISS.lower() not in hit_all
     assert HIT.lower() not in hit_none and MISS.lower() in hit_none
-
-
-def test_the_parts_of_the_metadata_table_are_counted_without_its_own_bookkeeping():
-    picture = table(
-        f"{DAY}/{base('a')}",
-        ".hoodie/metadata/files/x.hfile",
-        ".hoodie/metadata/column_stats/x.log",
-        ".hoodie/metadata/column_stats/y.log",
-        ".hoodie/metadata/.hoodie/timeline/1.deltacommit",
-    )
-    assert metadata_parts(picture).to_dict() == {"column_stats": 2, "files": 1}

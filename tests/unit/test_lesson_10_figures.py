@@ -25,14 +25,6 @@ def test_the_two_lanes_change_at_different_ticks(moment, readers, as_of):
     assert (PICTURE.readers(moment), PICTURE.as_of(moment)) == (readers, as_of)
 
 
-def test_the_drawing_and_its_text_name_the_times_and_both_answers():
-    drawn = PICTURE._repr_html_()
-    assert "as of 09:10:01.000" in drawn and "09:00:04.000" in drawn
-    assert drawn.count(">27.00<") == 2 and drawn.count(">31.50<") == 2
-    assert "at 09:10:01.000: readers saw 27.00, AS OF says 31.50" in repr(PICTURE)
-    assert "as of" not in AsOf("O-17", [FIRST])._repr_html_()
-
-
 def test_a_refused_query_is_told_in_its_own_words_and_a_missing_row_is_none():
     class Table:
         def __init__(self, found):

@@ -1,4 +1,4 @@
-"""Lesson 16 shows a schema after each write, after each commit, and as each reader sees it."""
+"""Lesson 16 judges writes by the schema that they leave, and reads counts and boards."""
 
 from decimal import Decimal
 
@@ -8,9 +8,7 @@ from pyspark.sql import Row
 
 from lab_env.course.answers import Unreadable
 from lab_env.lessons.l16.figures import (
-    SchemaHistory,
     SchemaTrials,
-    ask_readers,
     board_of,
     counts_of,
     reason_of,
@@ -32,10 +30,6 @@ TRIALS = SchemaTrials(
         "reordered": dict(reversed(BEFORE.items())),
         "missing": REFUSAL,
     },
-)
-HISTORY = SchemaHistory(
-    (("upsert", {"status": "string"}), ("upsert", {"status": "string", "coupon": "string"})),
-    (frozenset({"status"}), frozenset({"status", "coupon"})),
 )
 
 
@@ -62,26 +56,6 @@ def test_types_and_reasons_are_text_in_the_grid_and_never_html():
 
 def test_an_error_without_hudis_class_keeps_its_own_first_line():
     assert reason_of(ValueError("no such table\nmore")) == "ValueError: no such table"
-
-
-def test_a_new_column_is_marked_where_it_came_and_hatched_where_files_lack_it():
-    assert [HISTORY.changed("coupon", place) for place in (0, 1)] == [False, True]
-    assert not HISTORY.changed("status", 1)
-    assert (HISTORY.lacking("coupon"), HISTORY.lacking("status")) == (1, 0)
-    page = HISTORY._repr_html_()
-    assert page.count("repeating-linear-gradient") == 1 and page.count("rgba(230, 159, 0") == 1
-
-
-def test_readers_are_shown_with_values_missing_columns_and_errors():
-    def fails():
-        raise RuntimeError(
-            "[STREAM_FAILED] Query terminated with exception: Invalid batch: _hoodie_x"
-        )
-
-    rows = pd.DataFrame({"status": ["new", None]})
-    replies = ask_readers({"one": lambda: rows, "two": fails}, ("status", "state"))
-    assert list(replies.loc["one"]) == [2, "1 of 2", "no column", ""]
-    assert list(replies.loc["two"]) == ["", "", "", "Invalid batch"]
 
 
 def test_the_board_takes_the_newest_version_and_the_last_coupon_that_was_named():

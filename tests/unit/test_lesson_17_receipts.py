@@ -65,11 +65,6 @@ def test_the_ladder_says_which_receipts_are_there(receipts, states):
     assert [rungs_of(receipts)[rung][0] for rung in RUNGS] == states
 
 
-def test_the_ladder_says_what_a_restart_would_do():
-    drawn = draw_ladder({"now": FROZEN}, [(1, "again", "write")])
-    assert "batch 1 · again · write" in drawn and "not complete" in drawn
-
-
 def test_the_ladder_names_its_moments_and_escapes_nothing_into_the_page():
     drawn = draw_ladder({"frozen & <killed>": FROZEN, "after": DONE})
     assert drawn.startswith("<svg") and "<killed>" not in drawn and "after" in drawn

@@ -9,10 +9,7 @@ import pytest
 from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet, checks_of_lesson
 from lab_env.lessons.l18.checks import batches_of, expect_no_conflict, one_lock_for_both
-from lab_env.lessons.l18.colleague import (
-    Colleague,
-    WriteFailed,
-)
+from lab_env.lessons.l18.colleague import Colleague, WriteFailed
 
 FILES = {key: (f"day={(key - 1) // 100}", f"file-{(key - 1) // 50}") for key in range(1, 301)}
 
@@ -81,9 +78,7 @@ def test_a_typo_in_the_options_is_a_card_and_no_error(monkeypatch):
         raise WriteFailed("HoodieException: Unable to load class")
         yield
 
-    colleague = SimpleNamespace(
-        share=lambda **values: None, frozen_while_writing=frozen_while_writing
-    )
+    colleague = SimpleNamespace(share=dict, frozen_while_writing=frozen_while_writing)
     monkeypatch.setattr("lab_env.lessons.l18.checks.scratch_copy", lambda *a: "s3a://b/t")
     monkeypatch.setattr(Colleague, "of", lambda lab: colleague)
     with pytest.raises(NotYet, match="Unable to load class"):

@@ -21,16 +21,6 @@ def hovers(picture) -> str:
     return "\n".join(map(unescape, re.findall(r'title="([^"]*)"', picture._repr_html_())))
 
 
-def style_of(picture) -> str:
-    """Return the drawing's style sheet."""
-    return re.search(r"<style>(.*)</style>", picture._repr_html_(), re.S)[1]
-
-
-def body_of(picture) -> str:
-    """Return the drawing without its style sheet."""
-    return picture._repr_html_().replace(style_of(picture), "")
-
-
 @pytest.mark.parametrize("count", [1, 7, 60, 200])
 def test_every_full_name_appears_under_the_pointer(count):
     picture = many_groups(count, min(count, 5))
@@ -99,7 +89,7 @@ def test_what_a_write_added_rewrote_and_removed_is_said():
 
 
 def test_the_legend_explains_only_what_is_there():
-    plain = body_of(table(*done(T1), base(T1)))
+    plain = table(*done(T1), base(T1))._repr_html_().partition("</style>")[2]
     assert "an instant: one action" in plain and "solid:" in plain
     assert "dashed:" not in plain and "hollow" not in plain and "not committed" not in plain
     html = changed()._repr_html_()
@@ -107,34 +97,23 @@ def test_the_legend_explains_only_what_is_there():
         assert words in html
 
 
-def test_jobs_that_name_themselves_have_a_colour_and_their_name_at_their_files():
+def test_jobs_that_name_themselves_have_their_name_at_their_files():
     picture = rivals()
     assert picture.writers == {T1: "the stream", T2: "backfill", T4: "the stream"}
-    boxes = re.findall(r'<i class="by writer-(\d)">([^<]+)</i>', picture._repr_html_())
-    assert sorted(boxes) == [("0", "the stream"), ("0", "the stream"), ("1", "backfill")]
     assert "by the stream" in hovers(picture) and ", by backfill" in repr(picture)
-    assert "writer-" not in changed()._repr_html_()
 
 
-def test_a_damaged_file_is_hatched_and_says_why_in_both_forms():
+def test_a_damaged_file_says_why_in_both_forms():
     picture = rivals()
-    html = body_of(picture)
-    assert html.count(" damaged") - html.count('class="file damaged"') >= 1
-    assert re.search(r'class="file current log[^"]* damaged"', html)
     why = f"{log(T4)}: block 1 ends within its first length"
-    assert why in repr(picture) and why in unescape(html)
-    assert "damaged" not in body_of(changed()) and "damaged" not in repr(changed())
+    assert why in repr(picture) and why in unescape(picture._repr_html_())
+    assert "damaged" not in repr(changed())
 
 
 def test_the_metadata_tables_partitions_are_listed():
     folder = ".hoodie/metadata"
-    names = (
-        f"{folder}/files/a",
-        f"{folder}/files/b",
-        f"{folder}/record_index/a",
-        f"{folder}/.hoodie/x",
-    )
-    picture = table(*done(T1), base(T1), *names)
+    names = ("files/a", "files/b", "record_index/a", ".hoodie/x")
+    picture = table(*done(T1), base(T1), *(f"{folder}/{name}" for name in names))
     for form in (repr(picture), picture._repr_html_()):
         assert "files 2 (2.0 KB)" in form and "record_index 1 (1.0 KB)" in form
     assert list(picture.metadata_partitions.index) == ["files", "record_index"]

@@ -4,9 +4,24 @@ import re
 from html import unescape
 
 import pytest
-from test_hudi_past import RESTORE, cleaned, wrote
 from xray_pictures import many_instants
-from xray_tables import DAY, T1, T2, T3, T4, T5, avro, base, committed, done, log, stat, table
+from xray_tables import (
+    DAY,
+    T1,
+    T2,
+    T3,
+    T4,
+    T5,
+    base,
+    cleaned,
+    committed,
+    done,
+    log,
+    restored,
+    stat,
+    table,
+    wrote,
+)
 
 
 @pytest.fixture(scope="module")
@@ -73,8 +88,7 @@ def test_it_says_where_the_past_begins(life):
 
 
 def test_it_says_what_it_leaves_out():
-    restore = {done(T4, "restore")[0]: avro(RESTORE, {"instantsToRollback": [T3]})}
-    contents = wrote(T2, base(T2), base(T2, "c-0")) | restore
+    contents = wrote(T2, base(T2), base(T2, "c-0")) | restored(T4, T3)
     words = repr(table(base(T1), base(T2), base(T5, "b-0"), contents=contents).play())
     assert "From before: 1 base file (1.0 KB), whose writes are no longer recorded." in words
     assert f"undid 1 instant: {T3}" in words and "undone by a restore (1)" in words

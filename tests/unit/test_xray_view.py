@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import pytest
 from botocore.exceptions import ClientError
 from xray_tables import (
-    CLEAN,
     DAY,
     OTHER_DAY,
     T1,
@@ -13,8 +12,8 @@ from xray_tables import (
     T3,
     T4,
     FilesInMemory,
-    avro,
     base,
+    cleaned,
     committed,
     done,
     end,
@@ -132,10 +131,8 @@ def test_a_planned_compaction_shows_the_base_file_to_come():
 
 
 def test_a_clean_names_what_it_deleted():
-    end_of_clean, *others = done(T3, "clean")
-    record = {"partitionMetadata": {DAY: {"successDeleteFiles": [base(T1).rpartition("/")[2]]}}}
-    contents = {end_of_clean: avro(CLEAN, record)}
-    picture = table(*done(T1), *done(T2), *others, base(T2), contents=contents)
+    clean = cleaned(T3, base(T1))
+    picture = table(*done(T1), *done(T2), *done(T3, "clean"), base(T2), contents=clean)
     for form in (repr(picture), picture._repr_html_()):
         assert f"deleted by the clean {T3}" in form and "1 file deleted" in form
 

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 import fastavro
 import pyarrow as pa
@@ -17,65 +18,45 @@ hoodie.table.name=orders
 hoodie.table.type=MERGE_ON_READ
 hoodie.table.version=9
 """
+NOTHING: Mapping[str, bytes] = MappingProxyType({})
 PROPERTIES_KEY = ".hoodie/hoodie.properties"
 DAY, OTHER_DAY = "day=2026-11-20", "day=2026-11-21"
 T1, T2, T3, T4, T5 = (f"2026112009{minute:02d}00000" for minute in (1, 2, 3, 4, 5))
 
+
+def record(name: str, **types) -> dict:
+    """Return the Avro schema of a record with these fields."""
+    fields = [{"name": field, "type": kind} for field, kind in types.items()]
+    return {"type": "record", "name": name, "fields": fields}
+
+
+def array(items) -> dict:
+    return {"type": "array", "items": items}
+
+
+def mapping(values) -> dict:
+    return {"type": "map", "values": values}
+
+
 COUNTS = ("numWrites", "numInserts", "numUpdateWrites", "numDeletes", "fileSizeInBytes")
-STAT = {
-    "type": "record",
-    "name": "HoodieWriteStat",
-    "fields": [
-        *({"name": name, "type": "string"} for name in ("fileId", "path", "prevBaseFile")),
-        *({"name": name, "type": "long"} for name in COUNTS),
-        {"name": "cdcStats", "type": ["null", {"type": "map", "values": "long"}]},
-    ],
-}
-COMMIT = {
-    "type": "record",
-    "name": "HoodieReplaceCommitMetadata",
-    "fields": [
-        {"name": "operationType", "type": "string"},
-        {
-            "name": "partitionToWriteStats",
-            "type": {"type": "map", "values": {"type": "array", "items": STAT}},
-        },
-        {"name": "extraMetadata", "type": {"type": "map", "values": "string"}},
-        {
-            "name": "partitionToReplaceFileIds",
-            "type": {"type": "map", "values": {"type": "array", "items": "string"}},
-        },
-    ],
-}
-OPERATION = {
-    "type": "record",
-    "name": "HoodieCompactionOperation",
-    "fields": [{"name": "fileId", "type": "string"}],
-}
-PLAN = {
-    "type": "record",
-    "name": "HoodieCompactionPlan",
-    "fields": [{"name": "operations", "type": {"type": "array", "items": OPERATION}}],
-}
-CLEAN = {
-    "type": "record",
-    "name": "HoodieCleanMetadata",
-    "fields": [
-        {
-            "name": "partitionMetadata",
-            "type": {
-                "type": "map",
-                "values": {
-                    "type": "record",
-                    "name": "HoodieCleanPartitionMetadata",
-                    "fields": [
-                        {"name": "successDeleteFiles", "type": {"type": "array", "items": "string"}}
-                    ],
-                },
-            },
-        }
-    ],
-}
+STAT = record(
+    "HoodieWriteStat",
+    **dict.fromkeys(("fileId", "path", "prevBaseFile"), "string"),
+    **dict.fromkeys(COUNTS, "long"),
+    cdcStats=["null", mapping("long")],
+)
+COMMIT = record(
+    "HoodieReplaceCommitMetadata",
+    operationType="string",
+    partitionToWriteStats=mapping(array(STAT)),
+    extraMetadata=mapping("string"),
+    partitionToReplaceFileIds=mapping(array("string")),
+)
+OPERATION = record("HoodieCompactionOperation", fileId="string")
+PLAN = record("HoodieCompactionPlan", operations=array(OPERATION))
+CLEANED = record("HoodieCleanPartitionMetadata", successDeleteFiles=array("string"))
+CLEAN = record("HoodieCleanMetadata", partitionMetadata=mapping(CLEANED))
+RESTORE = record("HoodieRestoreMetadata", instantsToRollback=array("string"))
 
 
 def end(instant: str) -> str:
@@ -134,6 +115,26 @@ def committed(operation: str, *stats: dict, replaced=None, **extra: str) -> byte
     )
 
 
+def wrote(instant: str, *keys: str, operation="UPSERT", action="deltacommit", end_of=None, **more):
+    """Return the timeline file that completes a write of these files: its content by key."""
+    stats = [
+        stat(key, written=3, size=1000, group=key.rpartition("/")[2].lstrip(".").split("_")[0])
+        for key in keys
+    ]
+    return {done(instant, action, end_of)[0]: committed(operation, *stats, **more)}
+
+
+def cleaned(instant: str, *keys: str) -> dict[str, bytes]:
+    """Return the timeline file that completes a clean of these files: its content by key."""
+    names = {DAY: {"successDeleteFiles": [key.rpartition("/")[2] for key in keys]}}
+    return {done(instant, "clean")[0]: avro(CLEAN, {"partitionMetadata": names})}
+
+
+def restored(instant: str, *undone: str) -> dict[str, bytes]:
+    """Return the timeline file that completes a restore: its content by key."""
+    return {done(instant, "restore")[0]: avro(RESTORE, {"instantsToRollback": [*undone]})}
+
+
 def plan_of(instant: str, *groups: str) -> dict[str, bytes]:
     """Return the plan of a requested compaction: its content by key."""
     operations = [{"fileId": group} for group in groups]
@@ -143,11 +144,7 @@ def plan_of(instant: str, *groups: str) -> dict[str, bytes]:
 
 
 def history_of(*rows: tuple[str, str, bytes]) -> dict[str, bytes]:
-    """Return the files of an archived timeline: their contents by key.
-
-    Args:
-        rows: instant, action and metadata of each archived action.
-    """
+    """Return the contents by key of an archive of actions: instant, action and metadata of each."""
     folder = ".hoodie/timeline/history"
     names = {
         "instantTime": [instant for instant, _, _ in rows],
@@ -167,26 +164,16 @@ def history_of(*rows: tuple[str, str, bytes]) -> dict[str, bytes]:
 
 
 class FilesInMemory:
-    """A table's files in memory, each listed with 1,000 bytes.
+    """A table's files in memory, each listed with 1,000 bytes; `contents` has those not empty.
 
     Implements `lab_env.tables.hudi.files.TableFiles`.
-
-    Args:
-        path: the table's path; nothing is read from it.
-        properties: text of `hoodie.properties`.
-        keys: the table's files.
-        contents: contents of files that are not empty.
     """
 
     def __init__(
-        self,
-        path: str,
-        properties: str,
-        keys: Iterable[str],
-        contents: Mapping[str, bytes] | None = None,
+        self, path: str, properties: str, keys: Iterable[str], contents: Mapping = NOTHING
     ):
         self.path = path
-        self.contents = {PROPERTIES_KEY: properties.encode(), **(contents or {})}
+        self.contents = {PROPERTIES_KEY: properties.encode(), **contents}
         self.keys = dict.fromkeys([*self.contents, *keys])
 
     def sizes(self) -> dict[str, int]:
@@ -197,7 +184,7 @@ class FilesInMemory:
 
 
 def snapshot(
-    *keys: str, since=None, contents=None, properties=PROPERTIES, partitions=(DAY,)
+    *keys: str, since=None, contents=NOTHING, properties=PROPERTIES, partitions=(DAY,)
 ) -> Snapshot:
     """Return a table with these files and contents."""
     markers = [f"{day}/.hoodie_partition_metadata" for day in partitions]

@@ -18,14 +18,7 @@ DIFFERENCES = ("missing", "duplicate", "stale", "ghost")
 
 
 def draw_board(board: pd.DataFrame) -> str:
-    """Draw the shop's board.
-
-    Args:
-        board: `revenue` in euros, by status (the index).
-
-    Returns:
-        An `<svg>` element: a bar per status with its amount, in the order of an order's life.
-    """
+    """Draw `revenue` in euros by status (the index): a bar per status, in the order of its life."""
     life = [status for status in STATUSES if status in board.index]
     revenue = board["revenue"].reindex(life[::-1])  # Matplotlib draws the last bar on top
     figure, axes = new_chart("Revenue by status", "euro", "", height=0.9 + 0.36 * len(revenue))
@@ -38,12 +31,7 @@ def draw_board(board: pd.DataFrame) -> str:
 
 
 def draw_tour() -> str:
-    """Draw the freshness of each sink in the recorded tour, below the ledger's verdict.
-
-    Returns:
-        An `<svg>` element: the share of events that readers could see, over the seconds since each
-        was sent.
-    """
+    """Draw the freshness of each sink in the recorded tour, below the ledger's verdict."""
     tour = recorded_tour()
     figure, axes = new_chart(summarize(tour), "seconds since the event was sent", "visible, %")
     plot_freshness(axes, tour["freshness_quantiles"])
@@ -51,11 +39,7 @@ def draw_tour() -> str:
 
 
 def summarize(tour: dict) -> str:
-    """Return the load and the ledger's verdict in two lines.
-
-    Args:
-        tour: result of `recorded_tour`.
-    """
+    """Return the load and the ledger's verdict of a `recorded_tour` in two lines."""
     sinks = tour["sinks"].values()
     wrong = {name: sum(sink[name] for sink in sinks) for name in DIFFERENCES}
     found = ", ".join(f"{count:,} {name}" for name, count in wrong.items() if count)

@@ -12,9 +12,7 @@ HEIGHT = 4.8
 def rate(reports: pd.DataFrame, seconds: float | None = None) -> pd.Series:
     """Return reports per second, counted in half seconds; the index is the middle of each.
 
-    Args:
-        reports: see `LocustRun.reports`.
-        seconds: length of the run; by default up to the last report.
+    `seconds` is the length of the run, by default up to the last report.
     """
     end = reports["second"].max() if seconds is None else seconds
     bins = range(int(end // BIN_S) + 1)
@@ -23,15 +21,7 @@ def rate(reports: pd.DataFrame, seconds: float | None = None) -> pd.Series:
 
 
 def draw_rate(reports: pd.DataFrame, requested: float) -> str:
-    """Draw the rate of a run's acknowledged events next to the requested rate.
-
-    Args:
-        reports: see `LocustRun.reports`.
-        requested: events per second.
-
-    Returns:
-        An `<svg>` element.
-    """
+    """Draw the rate of a run's acknowledged events next to the requested events per second."""
     figure, axes = new_chart("The rate that we got", "seconds", "events per second")
     answered = rate(reports[_is_acknowledged(reports)])
     axes.plot(answered.iloc[:-1], color=COLOURS["cow"], linewidth=2, label="acknowledged")
@@ -48,14 +38,7 @@ def draw_sale(
 ) -> str:
     """Draw a run's users and, below them, its events per second; the broker's freeze is shaded.
 
-    Args:
-        reports: see `LocustRun.reports`.
-        user_counts: users, by seconds since the start.
-        frozen_from: seconds since the start.
-        frozen_until: seconds since the start.
-
-    Returns:
-        An `<svg>` element; the events are split into handed over, acknowledged and failed.
+    All times, also the index of `user_counts`, are seconds since the start.
     """
     titles = ["Users", "HANDED reports no failures while the broker is frozen"]
     figure, panels = new_panels(titles, rows=2, width=6.4, height=HEIGHT)
@@ -78,14 +61,7 @@ def draw_sale(
 
 
 def draw_load(stats: pd.DataFrame) -> str:
-    """Draw rate and response time of the shop's own load.
-
-    Args:
-        stats: see `Load.stats`.
-
-    Returns:
-        An `<svg>` element; the response time is dotted, with its own axis.
-    """
+    """Draw rate and, dotted on an axis of its own, response time of the shop's own load."""
     figure, axes = new_chart("The shop's load on two processes", "seconds", "events per second")
     axes.plot(stats["seconds"], stats["rate"], color=COLOURS["cow"], linewidth=2)
     axes.set_ylim(0)

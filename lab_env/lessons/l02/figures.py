@@ -37,11 +37,7 @@ def draw_ranges(
 
 
 def placed(receipts: Iterable[Message]) -> pd.DataFrame:
-    """Return the key and the topic partition of acknowledged events, one row per event.
-
-    Returns:
-        Columns `order_id`, `key`, `partition`, `bytes`.
-    """
+    """Return order_id, key, partition and bytes of acknowledged events, one row per event."""
     rows = []
     for message in receipts:
         key, value = message.key(), message.value()
@@ -51,14 +47,7 @@ def placed(receipts: Iterable[Message]) -> pd.DataFrame:
 
 
 def draw_busy(read: pd.DataFrame) -> str:
-    """Draw how many events each consumer has read, a bar per key.
-
-    Args:
-        read: events, one row per consumer, one column per key (at most two).
-
-    Returns:
-        An `<svg>` element, with the even share as a dashed line.
-    """
+    """Draw the number of events that each consumer (row) has read, a bar per key (column)."""
     title, label = "Work of six consumers", "consumer, one for each partition"
     figure, axes = new_chart(title, label, "events", height=3.2)
     for shift, key, colour in zip((-0.2, 0.2), read, ("json", "cow"), strict=False):
@@ -74,9 +63,6 @@ def draw_measures(measures: pd.DataFrame) -> str:
     Args:
         measures: a row per key: load of the hottest partition divided by the mean, and the number
             of orders in several partitions.
-
-    Returns:
-        An `<svg>` element; 1, perfectly even, is a dashed line.
     """
     figure, panels = new_panels(list(measures.columns))
     for axes, column, colour, form in zip(

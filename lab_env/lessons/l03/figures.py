@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from lab_env.lab.faults.messages import MOMENT, POISON, odd_messages
 from lab_env.pipeline.checkpoint import Batch
-from lab_env.platform.display.chart import INK, new_chart, svg
+from lab_env.platform.display.chart import INK, new_chart, new_panels, svg
 from lab_env.platform.display.palette import AMBER, BLUE, GREEN, PINK, SKY, VERMILION
 from lab_env.shop.events import MALFORMED_KINDS
 from lab_env.shop.ledger.book import Ledger
@@ -23,20 +23,14 @@ OPEN_COLOUR = VERMILION
 
 
 def draw_batches(batches: list[Batch], title: str) -> str:
-    """Draw the batches as blocks of offsets, next to the files of the checkpoint.
-
-    Args:
-        batches: from `read_checkpoint`, at least one.
-
-    Returns:
-        An `<svg>` element.
-    """
+    """Draw at least one batch as blocks of offsets, next to the files of the checkpoint."""
     partitions = sorted(batches[-1].end)
-    figure, axes = new_chart(title, "offset", "", width=8.4, height=1.0 + 0.5 * len(partitions))
-    grid = figure.add_gridspec(1, 2, width_ratios=[2, 1])
-    axes.set_subplotspec(grid[0])
-    _draw_lanes(axes, batches, partitions)
-    _draw_files(figure.add_subplot(grid[1]), batches)
+    height = 1.0 + 0.5 * len(partitions)
+    figure, (lanes, files) = new_panels([title, ""], width=8.4, height=height, one_unit=False)
+    lanes.get_gridspec().set_width_ratios([2, 1])
+    lanes.set_xlabel("offset")
+    _draw_lanes(lanes, batches, partitions)
+    _draw_files(files, batches)
     return svg(figure)
 
 
@@ -61,23 +55,20 @@ def _draw_lanes(axes, batches: list[Batch], partitions: list[int]) -> None:
 
 def _draw_files(axes, batches: list[Batch]) -> None:
     """Draw a square for each file `offsets/N` and `commits/N`, empty if the file is missing."""
-    axes.patch.set_alpha(0)
     for position, batch in enumerate(batches):
         style = {"marker": "s", "s": 90, "linewidths": 1.6}
-        axes.scatter(position, 0, color=BATCH_COLOURS[batch.number % 3], **style)
-        if batch.committed:
-            axes.scatter(position, 1, color=BATCH_COLOURS[batch.number % 3], **style)
-        else:
-            axes.scatter(position, 1, facecolors="none", edgecolors=OPEN_COLOUR, **style)
+        filled = {"color": BATCH_COLOURS[batch.number % len(BATCH_COLOURS)]}
+        empty = {"facecolors": "none", "edgecolors": OPEN_COLOUR}
+        axes.scatter(position, 0, **filled, **style)
+        axes.scatter(position, 1, **(filled if batch.committed else empty), **style)
+        if not batch.committed:
             axes.text(position, 1, "?", ha="center", va="center", fontsize=9, color=INK)
     axes.set_yticks([0, 1], ["offsets/N (plan)", "commits/N (done)"])
     axes.set_xticks(range(len(batches)), [batch.number for batch in batches])
-    axes.set_xlabel("N", color=INK)
-    axes.set_xlim(-0.7, len(batches) - 0.3)
-    axes.set_ylim(1.7, -0.7)
-    axes.tick_params(colors=INK, length=0)
-    for spine in axes.spines.values():
-        spine.set_visible(False)
+    axes.set(xlabel="N", xlim=(-0.7, len(batches) - 0.3), ylim=(1.7, -0.7))
+    axes.grid(False)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
 
 
 def _style(batch: Batch) -> dict:
@@ -118,11 +109,7 @@ def side_by_side(orders: DataFrame, parsed: DataFrame) -> pd.DataFrame:
 def draw_rates(batches: pd.DataFrame) -> str:
     """Draw the rates at which rows arrived and were written, a pair of bars per batch.
 
-    Args:
-        batches: `inputRowsPerSecond` and `processedRowsPerSecond` of progress reports, by batch.
-
-    Returns:
-        An `<svg>` element.
+    The columns of `batches` are those of progress reports, the index is the batch.
     """
     title = "How fast rows arrive, how fast they are written"
     figure, axes = new_chart(title, "batch", "rows/s")
@@ -140,11 +127,8 @@ def draw_rates(batches: pd.DataFrame) -> str:
 def draw_state(progress: Sequence[Mapping]) -> str:
     """Draw the number of ids in a stream's state after each batch, and of all ids seen so far.
 
-    Args:
-        progress: `recentProgress` of a query with one stateful operator, from its first batch on.
-
-    Returns:
-        An `<svg>` element.
+    `progress` is the `recentProgress` of a query with one stateful operator, from its first batch
+    on.
     """
     figure, axes = new_chart("The watermark bounds the memory", "batch", "ids")
     batches = [report["batchId"] for report in progress]
@@ -159,15 +143,9 @@ def draw_state(progress: Sequence[Mapping]) -> str:
 
 
 def books(n: int) -> pd.DataFrame:
-    """Return the shop's totals after the first sends of the recording, one row per status.
+    """Return orders and revenue (a Decimal) by status after the first `n` sends of the recording.
 
-    Erased orders do not count.
-
-    Args:
-        n: number of sends, including malformed ones.
-
-    Returns:
-        Columns `status`, `orders` and `revenue` (euros, a Decimal).
+    Malformed sends count in `n`; erased orders do not count.
     """
     orders: dict[str, dict] = {}
     for send in islice(recording(), n):

@@ -22,13 +22,9 @@ WHAT_FOR = {
 
 
 def jar_table(jars: Sequence[Path]):
-    """Return a table of a session's jars: name, megabytes, purpose, what its version must fit.
+    """Return a styled table of a session's jars: name, MB, purpose, what its version must fit.
 
-    Args:
-        jars: files; those whose names match no prefix in `WHAT_FOR` are left out.
-
-    Returns:
-        A pandas Styler, one row per jar.
+    Jars whose names match no prefix in `WHAT_FOR` are left out.
     """
     rows = [
         (jar.name, f"{jar.stat().st_size / 1e6:.1f}", *words)

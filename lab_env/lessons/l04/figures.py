@@ -48,38 +48,24 @@ def changed_after_midnight(ledger: Ledger) -> int:
     return int(((orders["days"] > 1) & ~orders["ops"].map(lambda ops: "erase" in ops)).sum())
 
 
-def side_by_side(tables: Mapping[str, pd.DataFrame], orders=("O-18", "O-19")) -> pd.DataFrame:
-    """Return the status of some orders in several tables.
-
-    Args:
-        tables: rows with `order_id` and `status`, by the table's name.
-        orders: ids of the orders.
-
-    Returns:
-        A row per order and a column per table; `no row` where the table lacks the order.
-    """
+def side_by_side(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
+    """Return the status of O-18 and O-19: a row per order, a column per table or `no row`."""
     statuses = [rows.set_index("order_id")["status"] for rows in tables.values()]
     together = pd.concat(statuses, axis="columns", keys=list(tables))
-    return together.reindex(list(orders)).fillna("no row")
+    return together.reindex(["O-18", "O-19"]).fillna("no row")
 
 
 class OrderTrace:
     """The trace of one order as a drawing; each sink is a column.
 
     Args:
-        order_id: the order to follow.
         arrived: one row per event in the order of arrival: event_id, kind, status, order_ts
             (microseconds since 1970 UTC).
     """
 
     @classmethod
     def of(cls, order_id: str, ledger: Ledger, events) -> "OrderTrace":
-        """Make the trace of an order that is in the ledger.
-
-        Args:
-            order_id: the order to follow.
-            events: a Spark DataFrame with order_id, event_id and status.
-        """
+        """Make the trace of an order from the ledger and its events' ids and status."""
         sends = ledger.frame()
         sent = sends[sends["order_id"] == order_id].sort_values("offset")
         rows = events.where(f"order_id = '{order_id}'").select("event_id", "status").distinct()
@@ -91,11 +77,7 @@ class OrderTrace:
         self.sinks: dict[str, tuple[list[str], Reconciliation]] = {}
 
     def add(self, name: str, rows, verdict: Reconciliation) -> "OrderTrace":
-        """Add a sink; return this trace.
-
-        Args:
-            verdict: the ledger's verdict on the whole sink.
-        """
+        """Add a sink and the ledger's verdict on the whole sink; return this trace."""
         shown = rows.where(f"order_id = '{self.order_id}'").select("event_id").collect()
         self.sinks[name] = ([row.event_id for row in shown], verdict)
         return self
@@ -105,11 +87,7 @@ class OrderTrace:
         return {name: len(shown) for name, (shown, _) in self.sinks.items()}
 
     def marks(self, name: str) -> list[str]:
-        """Return which of the order's events a sink shows as rows, in the order of arrival.
-
-        Returns:
-            For each event `newest` or `older`; empty if the sink has no row for it.
-        """
+        """Return for each arrived event `newest`, `older`, or an empty text without a row."""
         left = list(self.sinks[name][0])
         newest = self.arrived["order_ts"].max()
         marks = []

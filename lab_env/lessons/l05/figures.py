@@ -27,14 +27,7 @@ FAINTEST = 1_000  # bytes that get the palest colour; the scale is logarithmic
 
 
 def new_objects(picture: Snapshot) -> pd.DataFrame:
-    """Return the objects that are in an X-ray and not in the one before it.
-
-    Args:
-        picture: an X-ray; without `since` everything in it is new.
-
-    Returns:
-        The new rows of `Snapshot.frame()`: part, name, bytes and so on.
-    """
+    """Return the rows of `frame()` that are new since the X-ray before; all without `since`."""
     if picture.since is None:
         return picture.frame()
     change = picture - picture.since
@@ -71,30 +64,22 @@ class WriteHeat:
         return list(dict.fromkeys(operation for operation, _ in self.pictures))
 
     def files(self, kind: str) -> dict[str, str]:
-        """Return the kinds of data files that each operation created, as `data_files` names them.
-
-        Args:
-            kind: `COPY_ON_WRITE` or `MERGE_ON_READ`.
-        """
+        """Return the kinds of data files that each operation created in one table type."""
         return {op: data_files(self.pictures[op, kind]) for op in self.operations}
 
     def frame(self) -> pd.DataFrame:
         """Return the bytes of the new objects: a row per operation, columns by type and part."""
         rows = {}
         for operation in self.operations:
-            row = {}
-            for kind in HEADINGS:
-                new = new_objects(self.pictures[operation, kind])
-                by_part = new.groupby("part")["bytes"].sum()
-                row |= {(kind, part): int(by_part.get(part, 0)) for part in PARTS}
-            rows[operation] = row
+            rows[operation] = {
+                (kind, part): int(size)
+                for kind in HEADINGS
+                for part, size in self._parts(operation, kind)["bytes"].items()
+            }
         return pd.DataFrame.from_dict(rows, orient="index")
 
     def rows(self) -> pd.DataFrame:
-        """Return the rows that each commit changed and wrote, by table type and operation.
-
-        A compaction is left out, because it changes no row.
-        """
+        """Return the rows that each commit but compaction changed and wrote, by table type."""
         counts = {}
         for kind in HEADINGS:
             for operation in self.operations:
@@ -119,18 +104,17 @@ class WriteHeat:
         for operation in self.operations:
             row = shown.cell(f"<b>{escape(operation)}</b>", "left")
             for kind in HEADINGS:
-                for part in PARTS:
-                    heat = _heat(sizes.at[operation, (kind, part)], hottest)
-                    row += shown.cell(escape(self._text(operation, kind, part)), heat=heat)
+                for size, objects in self._parts(operation, kind).itertuples(index=False):
+                    text = f"{size_text(size)} in {objects}" if objects else "·"
+                    row += shown.cell(text, heat=_heat(size, hottest))
             rows.append(row)
         note = "“38 KB in 2”: 38 KB in two new objects. The more bytes, the stronger the colour."
         return shown.table(rows, note)
 
-    def _text(self, operation: str, kind: str, part: str) -> str:
-        """Size and number of the new objects in one part."""
-        new = new_objects(self.pictures[operation, kind])
-        found = new.loc[new["part"] == part, "bytes"]
-        return f"{size_text(found.sum())} in {len(found)}" if len(found) else "·"
+    def _parts(self, operation: str, kind: str) -> pd.DataFrame:
+        """Return bytes and number of the new objects in each of `PARTS`."""
+        new = new_objects(self.pictures[operation, kind]).groupby("part")["bytes"]
+        return new.agg(bytes="sum", objects="count").reindex(list(PARTS), fill_value=0)
 
 
 def _heat(size: int, hottest: int) -> float | None:
@@ -139,11 +123,7 @@ def _heat(size: int, hottest: int) -> float | None:
 
 
 def draw_sweep(sweep: pd.DataFrame) -> str:
-    """Draw the bytes written by one upsert against the number of orders that it changed.
-
-    Args:
-        sweep: a row per number of changed orders, a column of bytes per table type.
-    """
+    """Draw the bytes written by one upsert, a column per table type, by changed orders."""
     figure, axes = new_chart(
         "One upsert into a file of 1,000 orders", "orders changed", "bytes written"
     )
@@ -163,9 +143,6 @@ def judge_articles(
         rows_of_o21: number of rows of the deleted order, by the place searched and by table type.
         refusals: by table type, the error of a table that refused a compaction.
         metadata: the default parts of the metadata table.
-
-    Returns:
-        A styled table: statement, measurement, verdict.
     """
     logs = heat.frame()["COPY_ON_WRITE", "log"].sum()
     made = heat.files("MERGE_ON_READ")

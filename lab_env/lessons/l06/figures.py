@@ -1,4 +1,4 @@
-"""What compaction saves and costs: each write and the query after it, and in whose time it ran."""
+"""Draws the costs of compaction: each write and the query after it, and in whose time it ran."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,34 +19,24 @@ KB = 1024
 
 @dataclass(frozen=True)
 class Step:
-    """One write of a workload, and one query after it.
+    """One write of a workload, and one query after it; times are seconds since 1970."""
 
-    Args:
-        batch: number of the write.
-        began: when the write was called, seconds since 1970.
-        ended: when the call returned; then the query was asked.
-        answered: when the query had its answer.
-        bytes_read: what the query read.
-        answer: what the query said.
-        table: the table after the write; its `since` is the table before.
-    """
-
-    batch: int
-    began: float
-    ended: float
-    answered: float
-    bytes_read: int
+    batch: int  # number of the write
+    began: float  # when the write was called
+    ended: float  # when the call returned; then the query was asked
+    answered: float  # when the query had its answer
+    bytes_read: int  # by the query
     answer: object
-    table: Snapshot
+    table: Snapshot  # after the write; its `since` is the table before
 
     @property
     def logs(self) -> int:
-        """How many logs the deepest current slice has."""
+        """Number of logs in the deepest current slice."""
         return max(len(found.logs) for found in self.table.current)
 
     @property
     def compacted(self) -> bool:
-        """Whether a compaction was completed since the table before."""
+        """True if a compaction was completed since the table before."""
         known = self.table.since.instants if self.table.since else ()
         return any(
             instant.action == "compaction" and instant.completed and instant not in known
@@ -60,10 +50,7 @@ class Step:
 
 
 def as_table(steps: Iterable[Step]) -> pd.DataFrame:
-    """The steps as rows, by batch: logs, KB read, KB written as log and base, seconds.
-
-    A column `compacted` says which writes compacted, if any did.
-    """
+    """Return the steps by batch; `compacted` is a column only if a write compacted."""
     rows = [
         {
             "batch": step.batch,
@@ -82,14 +69,9 @@ def as_table(steps: Iterable[Step]) -> pd.DataFrame:
 
 
 def draw_costs(runs: Mapping[str, list[Step]]) -> str:
-    """For each run three charts, one below the other: read by the query, written, and times.
+    """Draw three charts for each run: read by the query, written, and times.
 
-    Args:
-        runs: the steps of each run, by its name; the first write's time is left out, because it
-            also pays for the session's start.
-
-    Returns:
-        An `<svg>` element; the writes that compacted are marked.
+    The first write's time is left out, because it also pays for the session's start.
     """
     rows = ("KB read\nby the query", "KB written\nby the write", "seconds")
     titles = [name if row == rows[0] else "" for row in rows for name in runs]
@@ -107,31 +89,25 @@ def draw_costs(runs: Mapping[str, list[Step]]) -> str:
 
 
 def _draw_read(axes, steps: list[Step]) -> None:
-    batches = [step.batch for step in steps]
-    axes.plot(batches, [step.bytes_read / KB for step in steps], color=INK, linewidth=1)
+    read = {step.batch: step.bytes_read / KB for step in steps}
+    axes.plot(list(read), list(read.values()), color=INK, linewidth=1)
     for step in steps:
         colour = PAID if step.compacted else BASE
-        axes.plot(step.batch, step.bytes_read / KB, "o", color=colour, markersize=7)
+        axes.plot(step.batch, read[step.batch], "o", color=colour, markersize=7)
     axes.set_ylim(bottom=0)
 
 
 def _draw_written(axes, steps: list[Step]) -> None:
-    batches = [step.batch for step in steps]
-    logs = [step.written("log") / KB for step in steps]
-    axes.bar(batches, logs, color=LOG, label="log file")
-    for compacted, colour, label in (
-        (False, BASE, "base file"),
-        (True, PAID, "base file by compaction"),
-    ):
+    logs = {step.batch: step.written("log") / KB for step in steps}
+    axes.bar(list(logs), list(logs.values()), color=LOG, label="log file")
+    labels = {False: (BASE, "base file"), True: (PAID, "base file by compaction")}
+    for compacted, (colour, label) in labels.items():
         chosen = [step for step in steps if step.compacted == compacted and step.written("base")]
         if chosen:
-            axes.bar(
-                [step.batch for step in chosen],
-                [step.written("base") / KB for step in chosen],
-                bottom=[step.written("log") / KB for step in chosen],
-                color=colour,
-                label=label,
-            )
+            batches = [step.batch for step in chosen]
+            sizes = [step.written("base") / KB for step in chosen]
+            below = [logs[batch] for batch in batches]
+            axes.bar(batches, sizes, bottom=below, color=colour, label=label)
     axes.margins(y=0.6)  # room for the legend
     axes.legend(fontsize=8, ncols=3, loc="upper center")
 
@@ -147,26 +123,17 @@ def _draw_times(axes, steps: list[Step]) -> None:
 
 @dataclass(frozen=True)
 class Compaction:
-    """One compaction in time, all in seconds since 1970.
+    """One compaction in time, all in seconds since 1970."""
 
-    Args:
-        planned: its requested time, when its plan was made.
-        began: when its execution began; None while the plan waits.
-        ended: when it was complete; None before.
-    """
-
-    planned: float
-    began: float | None
-    ended: float | None
+    planned: float  # its requested time, when its plan was made
+    began: float | None  # when its execution began; None while the plan waits
+    ended: float | None  # when it was complete; None before
 
 
 def compactions_of(objects: Iterable[StoredObject]) -> list[Compaction]:
-    """The compactions that a table's timeline tells of.
+    """Return the compactions on a table's timeline, by their requested times.
 
     The beginning of an execution is in no file name: it is the time of the `.inflight` file.
-
-    Returns:
-        The compactions, by their requested times.
     """
     planned, began, ended = set(), {}, {}
     for found in objects:
@@ -187,25 +154,15 @@ def compactions_of(objects: Iterable[StoredObject]) -> list[Compaction]:
 
 @dataclass(frozen=True)
 class Work:
-    """A piece of the writer's time: one write, or one batch of a stream.
+    """A piece of the writer's time: one write, or one batch of a stream."""
 
-    Args:
-        label: what stands in its bar.
-        began: seconds since 1970.
-        ended: seconds since 1970.
-    """
-
-    label: str
-    began: float
+    label: str  # text in its bar
+    began: float  # seconds since 1970, like `ended`
     ended: float
 
 
 def batches_of(progress: Iterable[dict]) -> list[Work]:
-    """The batches of a streaming query that wrote something.
-
-    Args:
-        progress: `StreamingQuery.recentProgress`.
-    """
+    """Return the batches in a `recentProgress` that read rows."""
     work = []
     for batch in progress:
         if batch["numInputRows"]:
@@ -224,13 +181,9 @@ def during(works: Iterable[Work], compaction: Compaction) -> list[str]:
 
 
 def draw_lanes(runs: Mapping[str, tuple[list[Work], list[Compaction]]]) -> str:
-    """For each run two lanes over time: the writer's work, and the executions of compactions.
+    """Draw two lanes for each run: the writer's work, and the compactions.
 
-    Args:
-        runs: writes and compactions, by the run's name.
-
-    Returns:
-        An `<svg>` element; a small triangle shows when a plan was made.
+    A small triangle shows when a plan was made.
     """
     figure, panels = new_panels(list(runs), width=9.0, height=1.7)
     for axes, (works, compactions) in zip(panels, runs.values(), strict=True):

@@ -26,11 +26,9 @@ SERVICES = {
 
 
 def send_orders(lab: Lab, orders: DataFrame, partitions: int) -> None:
-    """Send orders to the lesson's topic `orders`, to its partitions in turn.
+    """Send orders to the lesson's topic `orders`, created with this number of partitions.
 
-    Args:
-        orders: the number in each `order_id`, such as `O-17`, determines the topic partition.
-        partitions: number of partitions of the topic, which is created.
+    The number in each `order_id`, such as `O-17`, determines the topic partition.
     """
     bootstrap, topic = lab.endpoints.kafka_bootstrap, lab.topic("orders")
     ensure_topic(bootstrap, topic, partitions)
@@ -42,12 +40,7 @@ def send_orders(lab: Lab, orders: DataFrame, partitions: int) -> None:
 
 
 def orders_as_stream(lab: Lab, schema: StructType, per_batch: int) -> DataFrame:
-    """Return the lesson's topic `orders` as a stream of orders.
-
-    Args:
-        schema: columns of an order.
-        per_batch: maximum number of orders per batch.
-    """
+    """Return the lesson's topic `orders` as a stream of at most `per_batch` orders per batch."""
     topic = lab.topic("orders")
     limit = {"maxOffsetsPerTrigger": str(per_batch)}
     records = read_topic(lab.spark, lab.endpoints.kafka_bootstrap, topic, **limit)

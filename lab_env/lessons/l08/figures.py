@@ -10,7 +10,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import pandas as pd
 import pyarrow.parquet as pq
@@ -31,15 +30,9 @@ FILLS = {"rewritten": AMBER, "rows": SKY, "footer": "#CFE8F7", "none": "none"}
 
 @dataclass
 class Lookup:
-    """One write, and the files that it searched for its rows.
+    """One write, and the files that it searched for its rows."""
 
-    Args:
-        picture: the table after the write, compared with the one before it.
-        reads: what Spark read during the write.
-        seconds: the duration of the write.
-    """
-
-    picture: Snapshot | None = None
+    picture: Snapshot | None = None  # the table after the write; `since` is the one before
     reads: Reads = field(default_factory=Reads)
     seconds: float = 0.0
 
@@ -101,11 +94,7 @@ class Lookup:
 
 @contextmanager
 def watch_lookup(lab: Lab, path: str) -> Generator[Lookup]:
-    """Record which files the write in a `with` block searches for its rows.
-
-    Yields:
-        The look-up, complete after the block.
-    """
+    """Record which files the write in a `with` block searches for its rows."""
     found = Lookup()
     before = lab.xray(path)
     began = time.perf_counter()
@@ -123,15 +112,10 @@ def metadata_parts(table: Snapshot) -> pd.Series:
 
 
 def key_ranges(lab: Lab, path: str) -> pd.DataFrame:
-    """Return the key range of each current base file, from its footer.
+    """Return the key range of each current base file, from its footer, by the lowest key.
 
-    Args:
-        lab: the lab whose store has the table.
-        path: path of a table whose keys end in a number, as in `O-0017`.
-
-    Returns:
-        One row per file, sorted by the lowest key: low and high (the numbers of the lowest and the
-        highest key), and the bytes of the bloom filter.
+    Keys end in a number, as in `O-0017`: low and high are the numbers. `filter_bytes` is the size
+    of the bloom filter.
     """
     rows = []
     for base in (found.base for found in lab.xray(path).current if found.base):
@@ -156,12 +140,8 @@ def lookup_chart(lookups: dict[str, Lookup]) -> str:
     for line, lookup in enumerate(lookups.values()):
         for column, file in enumerate(lookup.files.itertuples()):
             place = (column + 0.04 - 0.5, line - 0.42)
-            look: dict[str, Any] = {
-                "facecolor": FILLS[file.found],
-                "edgecolor": INK,
-                "linewidth": 0.4,
-            }
-            grid.add_patch(Rectangle(place, 0.92, 0.84, **look))
+            fill = FILLS[file.found]
+            grid.add_patch(Rectangle(place, 0.92, 0.84, fc=fill, ec=INK, lw=0.4))
             label = LABELS[file.found].replace(" ", "\n")
             colour = INK if file.found == "none" else "black"
             grid.text(column, line, label, ha="center", va="center", fontsize=7.5, color=colour)

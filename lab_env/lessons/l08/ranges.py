@@ -14,8 +14,7 @@ def range_chart(
     """Draw a bar from each file's smallest to its largest value; blue if it overlaps the filter.
 
     Args:
-        panels: for each title, a table with the columns low and high and one row per file, from top
-            to bottom; the panels are drawn side by side.
+        panels: for each title, a table with the columns low and high and one row per file.
         filters: for each title, the lowest and the highest value that the filter selects.
     """
     files = max(len(ranges) for ranges in panels.values())
@@ -24,16 +23,9 @@ def range_chart(
         low, high = filters[title]
         meets = (ranges["low"] <= high) & (ranges["high"] >= low)
         colours = [HIT if met else MISS for met in meets]
-        axes.barh(
-            range(len(ranges)),
-            # A range of a single value must be visible, too.
-            (ranges["high"] - ranges["low"]).clip(
-                lower=(ranges["high"] - ranges["low"]).max() / 99
-            ),
-            left=ranges["low"],
-            color=colours,
-            height=0.7,
-        )
+        widths = ranges["high"] - ranges["low"]
+        widths = widths.clip(lower=widths.max() / 99)  # a range of a single value is visible, too
+        axes.barh(range(len(ranges)), widths, left=ranges["low"], color=colours, height=0.7)
         axes.axvspan(low, high, color=FILTER, alpha=0.25)
         axes.axvline(low, color=FILTER, linewidth=1.6)
         axes.set_yticks([])
@@ -48,20 +40,17 @@ def draw_orders(found: pd.DataFrame, hours: tuple[float, float], large_amount: f
     """Draw the ranges of time and amount in each file, with a filter on each.
 
     Args:
-        found: one row per file, with the columns `min(order_ts)`, `max(order_ts)`, `min(amount)`
-            and `max(amount)`.
-        hours: the first filter selects the orders between these two times, in hours from the first
-            order.
+        found: one row per file: minimum and maximum of `order_ts` and `amount`.
+        hours: the times that the first filter selects, in hours from the first order.
         large_amount: the second filter selects this amount or more.
     """
     times, amounts = "order_ts, in hours from the start", "amount"
     ordered = found[["min(order_ts)", "max(order_ts)"]]
     ordered = (ordered - ordered["min(order_ts)"].min()) / pd.Timedelta("1h")
     panels = {times: ordered, amounts: found[["min(amount)", "max(amount)"]].astype(float)}
+    by_time = ordered["min(order_ts)"].sort_values().index
     panels = {
-        title: ranges.set_axis(["low", "high"], axis=1).loc[
-            ordered["min(order_ts)"].sort_values().index
-        ]
+        title: ranges.set_axis(["low", "high"], axis=1).loc[by_time]
         for title, ranges in panels.items()
     }
     return range_chart(panels, {times: hours, amounts: (large_amount, 1000)})

@@ -19,19 +19,12 @@ from lab_env.tables.probes.reads import watch
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of one query, and what its tasks read.
+    """The answer of one query, and what its tasks read."""
 
-    Args:
-        row: the answer, by column.
-        base: number of base files that were opened.
-        logs: number of log files that were opened.
-        bytes: input of the tasks, as the Spark UI shows it.
-    """
-
-    row: Mapping[str, object]
-    base: int
-    logs: int
-    bytes: int
+    row: Mapping[str, object]  # by column
+    base: int  # number of base files that were opened
+    logs: int  # number of log files that were opened
+    bytes: int  # input of the tasks, as the Spark UI shows it
 
     @property
     def files(self) -> str:
@@ -40,13 +33,11 @@ class Answer:
 
 
 def run_query(lab: Lab, question) -> Answer:
-    """Run a query and record which data files its tasks read.
+    """Run a query in the lab's session, and record which data files its tasks read.
 
-    Reads during planning are not counted. Planning reads the timeline to list the files, and one
-    file of the newest commit to get the schema, possibly a log that no task reads.
-
-    Args:
-        lab: the query runs in its session; reads by executors on a cluster are not recorded.
+    Reads by executors on a cluster and reads during planning are not counted. Planning reads the
+    timeline to list the files, and one file of the newest commit to get the schema, possibly a log
+    that no task reads.
     """
     question._jdf.queryExecution().executedPlan()  # plan now: the DataFrame keeps its plan
     with watch(lab) as reads, InputBytes(lab.spark, lab.base) as read:
@@ -58,15 +49,10 @@ def run_query(lab: Lab, question) -> Answer:
 
 @dataclass(frozen=True, repr=False)
 class QueryGrid:
-    """Answers and their cost: one row per table type and query type, one column per moment.
+    """Answers and their cost: one row per table type and query type, one column per moment."""
 
-    Args:
-        answers: by moment, table type and query type.
-        column: the column of the answers' rows that the grid shows.
-    """
-
-    answers: Mapping[tuple[str, str, str], Answer]
-    column: str
+    answers: Mapping[tuple[str, str, str], Answer]  # by moment, table type and query type
+    column: str  # of the answers' rows
 
     @property
     def moments(self) -> list[str]:
@@ -87,11 +73,7 @@ class QueryGrid:
         }
 
     def frame(self, what: str = "") -> pd.DataFrame:
-        """Return the grid as a table, moments as columns.
-
-        Args:
-            what: `base`, `logs` or `bytes`; by default the answers.
-        """
+        """Return the grid with moments as columns: the answers, or `base`, `logs` or `bytes`."""
         rows = [
             [
                 getattr(found, what) if what else found.row[self.column]
@@ -111,9 +93,8 @@ class QueryGrid:
         for kind, query in self.queries:
             row = shown.cell(f"<b>{escape(kind.upper())}</b>", "left")
             row += shown.cell(f"<b>{escape(query)}</b>", "left")
-            for moment in self.moments:
-                row += _cell(self.answers[moment, kind, query], self.column, most)
-            rows.append(row)
+            answers = (self.answers[moment, kind, query] for moment in self.moments)
+            rows.append(row + "".join(_cell(found, self.column, most) for found in answers))
         note = (
             f"Each cell: {self.column} by that query, the files that it read, and their bytes. "
             "The more bytes, the stronger the colour."
@@ -122,18 +103,13 @@ class QueryGrid:
 
 
 def _cell(answer: Answer, column: str, most: int) -> str:
-    """One cell of the grid; more bytes read give a stronger colour."""
     value = f"<b style='font-size:120%'>{escape(str(answer.row[column]))}</b>"
     cost = f"{answer.files}, {size_text(answer.bytes)}"
     return shown.cell(f"{value}<br><small>{escape(cost)}</small>", "center", answer.bytes / most)
 
 
 def draw_totals(totals: pd.DataFrame) -> str:
-    """Draw the sum of all amounts by each query type, moment by moment.
-
-    Args:
-        totals: a row per moment, the columns `snapshot` and `read_optimized`.
-    """
+    """Draw the sum of all amounts by each query type (two columns), moment by moment."""
     figure, axes = new_chart("What each query says is the sum of all amounts", "", "", 6.8, 2.6)
     lines = {
         "snapshot": (BLUE, "-", "snapshot: what was committed"),

@@ -25,14 +25,7 @@ WITHIN, BETWEEN = 1.0, 1.3  # widths: from request to completion, from there to 
 
 
 def amount_of(order: str, table: DataFrame) -> str | None:
-    """Return the amount of one order in a table; None without a row.
-
-    If Hudi refuses the query, return its message.
-
-    Args:
-        order: for example `O-17`.
-        table: with the columns `order_id` and `amount`.
-    """
+    """Return the amount of one order, such as `O-17`, or Hudi's refusal; None without a row."""
     try:
         row = table.where(table["order_id"] == order).select("amount").first()
     except Exception as refusal:
@@ -42,11 +35,7 @@ def amount_of(order: str, table: DataFrame) -> str | None:
 
 
 def show_answers(answers: pd.DataFrame | Mapping[str, str]):
-    """Return a styled table of answers, which may be whole sentences.
-
-    Args:
-        answers: a table, or a dictionary from question to answer.
-    """
+    """Return a styled table of answers, by question, which may be whole sentences."""
     frame = answers if isinstance(answers, pd.DataFrame) else pd.DataFrame({"answer": answers})
     left = [{"selector": "th, td", "props": "text-align: left; white-space: normal"}]
     return styled(frame).set_table_styles(left)
@@ -54,17 +43,11 @@ def show_answers(answers: pd.DataFrame | Mapping[str, str]):
 
 @dataclass(frozen=True)
 class Version:
-    """The value after one commit.
-
-    Args:
-        requested: requested time of the commit: digits, year to millisecond, UTC.
-        completed: completion time of the commit, in the same form.
-        value: the value in a query as of the requested time.
-    """
+    """The value after one commit; both times are instant times."""
 
     requested: str
     completed: str
-    value: str
+    value: str  # in a query as of the requested time
 
 
 class AsOf:
@@ -73,12 +56,11 @@ class AsOf:
     Two ticks mark the request and the completion of each commit, and a cursor marks one moment.
 
     Args:
-        title: name of the value that is drawn.
         versions: in timeline order; each is complete before the next was requested.
-        cursor: a moment, in the format of instants; None draws no cursor.
+        cursor: an instant time.
     """
 
-    def __init__(self, title: str, versions: list[Version], cursor: str | None = None):
+    def __init__(self, title: str, versions: list[Version], cursor: str):
         self.title = title
         self.versions = versions
         self.cursor = cursor
@@ -112,7 +94,8 @@ class AsOf:
         ticks = list(places)
         for before, after in pairwise(ticks):
             if before < moment < after:
-                share = min(max(_fraction(before, moment, after), 0.25), 0.75)
+                share = seconds_between(before, moment) / seconds_between(before, after)
+                share = min(max(share, 0.25), 0.75)
                 return places[before] + share * (places[after] - places[before])
         return places[ticks[0]] - BETWEEN / 2 if moment < ticks[0] else places[ticks[-1]] + 0.5
 
@@ -135,13 +118,10 @@ class AsOf:
         for version in self.versions:
             axes.axvline(places[version.requested], color=INK, linewidth=1, linestyle=":", zorder=0)
             axes.axvline(places[version.completed], color=INK, linewidth=1, zorder=0)
-        if self.cursor:
-            at = self.place(self.cursor)
-            axes.plot([at, at], [-0.45, 1.5], color=INK, linewidth=2.5)
-            axes.text(
-                at, 1.56, f"as of {clock(self.cursor)}", ha="center", va="bottom", fontsize=9,
-                fontweight="bold", color=INK,
-            )  # fmt: skip
+        at = self.place(self.cursor)
+        axes.plot([at, at], [-0.45, 1.5], color=INK, linewidth=2.5)
+        look = {"ha": "center", "va": "bottom", "fontsize": 9, "fontweight": "bold", "color": INK}
+        axes.text(at, 1.56, f"as of {clock(self.cursor)}", **look)
         words = [word for _ in self.versions for word in ("requested", "completed")]
         labels = [f"{word}\n{clock(tick)}" for word, tick in zip(words, places, strict=True)]
         axes.set_xticks(list(places.values()), labels, fontsize=8)
@@ -158,13 +138,8 @@ class AsOf:
             f"requested {clock(v.requested)}  completed {clock(v.completed)}: {v.value}"
             for v in self.versions
         ]
-        if self.cursor:
-            lines.append(
-                f"at {clock(self.cursor)}: readers saw {self.readers(self.cursor)}, "
-                f"AS OF says {self.as_of(self.cursor)}"
-            )
+        lines.append(
+            f"at {clock(self.cursor)}: readers saw {self.readers(self.cursor)}, "
+            f"AS OF says {self.as_of(self.cursor)}"
+        )
         return "\n".join(lines)
-
-
-def _fraction(begin: str, at: str, end: str) -> float:
-    return seconds_between(begin, at) / seconds_between(begin, end)

@@ -16,9 +16,8 @@ TIMEOUT_S = 120
 def make_changes(lab, which: str, status: str, at: str, amount: str) -> DataFrame:
     """Return changed orders; O-1 to O-20 were created on 20 November, later ones on the 21st.
 
-    Args:
-        which: SQL condition on `id`, which goes from 1 to 99.
-        amount: SQL expression of the new amount.
+    `which` is an SQL condition on `id`, from 1 to 99, `amount` the SQL expression of the new
+    amount.
     """
     return lab.spark.sql(f"""
         SELECT 'O-' || id AS order_id, '{status}' AS status,
@@ -30,10 +29,7 @@ def make_changes(lab, which: str, status: str, at: str, amount: str) -> DataFram
 
 
 def send(lab, which: str, status: str, at: str, amount: str) -> None:
-    """Send changed orders to the lesson's topic as JSON; create the topic if it is missing.
-
-    The arguments are those of `make_changes`.
-    """
+    """Send `make_changes` to the lesson's topic as JSON; create the topic if it is missing."""
     server, topic = lab.endpoints.kafka_bootstrap, lab.topic("orders")
     ensure_topic(server, topic, partitions=1)
     rows = make_changes(lab, which, status, at, amount).selectExpr(
@@ -56,8 +52,7 @@ def topic_options(lab, offset: int = 0) -> dict[str, str]:
 def compare_rows(lab, path: str) -> tuple[list[str], int, int]:
     """Compare a table with the newest good event of each order; an amount of 0 is bad.
 
-    Returns:
-        The missing orders, the number of orders with an older version, and of orders with amount 0.
+    Returns the missing orders, the number with an older version, and the number with amount 0.
     """
     newest: dict[str, str] = {}
     for message in read_topic(lab.endpoints.kafka_bootstrap, lab.topic("orders")):
@@ -93,13 +88,9 @@ def slowly(rows: DataFrame) -> DataFrame:
 
 
 def read_during(lab, path: str, writer: DataFrameWriter, read: Callable):
-    """Save a batch, and call `read` while its write is requested but not complete.
+    """Save a batch, call `read` while its write is requested but not complete, return its result.
 
-    Returns:
-        The result of `read`; by then the write is complete.
-
-    Raises:
-        RuntimeError: the write was complete before `read` could start.
+    Raises `RuntimeError` if the write was complete before `read` could start.
     """
     with ThreadPoolExecutor() as other_job:
         job = other_job.submit(writer.save, path)
@@ -116,11 +107,7 @@ def read_during(lab, path: str, writer: DataFrameWriter, read: Callable):
 def moment_of_a_write(lab, table: str, query) -> str:
     """Wait until a stream's write is requested but not complete; return that moment.
 
-    Returns:
-        Digits as in an instant: year to millisecond, UTC.
-
-    Raises:
-        TimeoutError: no write began.
+    The moment is an instant time. Raises `TimeoutError` if no write began.
     """
     end = time.monotonic() + TIMEOUT_S
     while all(instant.completed for instant in lab.xray(table).instants):

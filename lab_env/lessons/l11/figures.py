@@ -24,11 +24,7 @@ BEGINNING = "000"
 
 
 def cost_of(queries: Mapping) -> pd.DataFrame:
-    """Run queries, and count what their scans read.
-
-    Returns:
-        One row per query: `rows` returned, and `files read`.
-    """
+    """Run queries, and count for each the `rows` returned and the `files read` by its scans."""
     cost = {}
     for name, query in queries.items():
         rows, files = rows_and_files_read(query)
@@ -39,10 +35,8 @@ def cost_of(queries: Mapping) -> pd.DataFrame:
 def kept_bookmark(lab, path: str) -> str:
     """Return the bookmark of the newest commit that has one; `000` if there is none.
 
-    Later commits may have none: a clustering does not store the job's bookmark.
-
-    Args:
-        path: the table's path; the table need not exist yet.
+    Later commits may have none: a clustering does not store the job's bookmark. The table need not
+    exist yet.
     """
     if not lab.files(path):
         return BEGINNING
@@ -56,11 +50,7 @@ def kept_bookmark(lab, path: str) -> str:
 
 
 def stream_offsets(lab, checkpoint: str) -> list[str]:
-    """Return the progress of a stream that reads a Hudi table, batch by batch, from its checkpoint.
-
-    Returns:
-        Hudi's completion times, in order.
-    """
+    """Return a stream's progress on a Hudi table, from its checkpoint, as completion times."""
     s3, bucket = store.client(lab.endpoints), lab.endpoints.bucket
     ends = []
     for found in lab.files(f"{checkpoint}/offsets"):
@@ -72,27 +62,14 @@ def stream_offsets(lab, checkpoint: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Deliveries:
-    """Two runs of one reader.
+    """Two runs of one reader: rows with `order_id` and `_hoodie_commit_time`."""
 
-    Args:
-        bookmark: begin of the second run's window, in the format of an instant's times.
-        first: rows of the first run; needs the columns `order_id` and `_hoodie_commit_time`.
-        second: rows of the second run.
-    """
-
-    bookmark: str
+    bookmark: str  # begin of the second run's window, an instant time
     first: pd.DataFrame
     second: pd.DataFrame
 
     def counts(self, instants: Iterable[Instant]) -> pd.DataFrame:
-        """Return the rows per commit that only the first run delivered, only the second, and both.
-
-        Args:
-            instants: the table's timeline; instants that wrote no data are left out.
-
-        Returns:
-            Columns `first`, `second` and `twice`; the index is the requested time.
-        """
+        """Return the rows per commit that only `first`, only `second`, and both delivered."""
         runs = self.first, self.second
         first, second = (set(map(tuple, run[[COMMIT, KEY]].to_numpy())) for run in runs)
         rows = {
@@ -109,11 +86,7 @@ class Deliveries:
 def draw_deliveries(instants: Iterable[Instant], readers: Mapping[str, Deliveries]) -> str:
     """Draw, per reader, commits as bars from requested to completed, and the bookmark as a line.
 
-    Args:
-        instants: the table's timeline, all complete.
-
-    Returns:
-        An `<svg>` element; commits that the second run delivered again are red.
+    All instants must be complete. Commits that the second run delivered again are red.
     """
     commits = [instant for instant in instants if instant.writes]
     moments = sorted({time for commit in commits for time in (commit.requested, commit.completed)})

@@ -22,12 +22,7 @@ ABSENT = "not there"
 
 
 class Cost:
-    """Measures the queries inside a `with` block: bytes read by Spark's tasks, and requests.
-
-    Args:
-        spark: the session.
-        path: the table's path.
-    """
+    """Measures the queries inside a `with` block: bytes read by Spark's tasks, and requests."""
 
     def __init__(self, spark, path: str):
         self._spark = spark
@@ -52,11 +47,7 @@ def euro(rows) -> Decimal:
 
 
 def differences(kept, truth) -> list[str]:
-    """Return the customers whose stored revenue is wrong, missing or not expected.
-
-    Args:
-        kept: DataFrame with `customer_id` and `cents`.
-    """
+    """Return the customers whose stored `cents` are wrong, missing or not expected."""
     old, new = ({row.customer_id: row.cents for row in rows.collect()} for rows in (kept, truth))
     return sorted(name for name in old | new if old.get(name) != new.get(name))
 
@@ -92,17 +83,10 @@ def first_words(refusal: Exception) -> str:
 def draw_waterfall(
     title: str, old: Decimal, steps: Mapping[str, Decimal], new: Decimal, unit: str
 ) -> str:
-    """Draw how an old total became a new one.
+    """Draw how an old total became a new one, by the amount that each kind of change added.
 
     The totals are lines, not bars, because the axis does not start at 0: only the lengths of steps
-    may be compared with each other.
-
-    Args:
-        old: the total before, in `unit`.
-        steps: the amount that each kind of change added (negative if it took), in drawing order.
-
-    Raises:
-        LabError: old plus steps is not new.
+    may be compared with each other. Raises `LabError` if old plus steps is not new.
     """
     rest = new - old - sum(steps.values())
     if rest:
@@ -137,7 +121,6 @@ def _total(axes, x: int, amount: Decimal) -> None:
 
 
 def _level(axes, x: int, amount: Decimal) -> None:
-    """Draw the thin line from the end of one step to the beginning of the next."""
     ends = (x + HALF, x + 1 - HALF)
     axes.hlines(float(amount), *ends, color=INK, linewidth=0.8, linestyle=":")
 

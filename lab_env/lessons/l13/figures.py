@@ -26,12 +26,7 @@ COLOURS = {SAME: GREEN, OTHER: AMBER, NONE: GREY}
 
 @dataclass(frozen=True)
 class Reply:
-    """An engine's reply to one question.
-
-    Args:
-        rows: its rows, or None if it raised an error.
-        error: the engine's own message, if it raised one.
-    """
+    """An engine's reply to one question: rows, or its own error message."""
 
     rows: pd.DataFrame | None
     error: str = ""
@@ -66,13 +61,9 @@ def message_of(refusal: Exception) -> str:
 
 @dataclass(frozen=True, repr=False)
 class EngineMatrix:
-    """The replies of all engines: a row per question and table type, a column per engine.
+    """The replies of all engines: a row per question and table type, a column per engine."""
 
-    Args:
-        replies: by question, table type and engine; the others are compared with the first engine.
-    """
-
-    replies: Mapping[tuple[str, str, str], Reply]
+    replies: Mapping[tuple[str, str, str], Reply]  # by question, table type, engine
 
     @property
     def engines(self) -> list[str]:
@@ -147,11 +138,9 @@ def _as_text(value: object) -> str:
 
 
 def draw_differences(deliveries: pd.DataFrame, expected: str) -> str:
-    """Return numbers of rows as an HTML table; numbers that differ from one column are amber.
+    """Return numbers of rows as an HTML table; those that differ from `expected` are amber.
 
-    Args:
-        deliveries: a row per reader, a column per engine; NaN for an engine that was left out.
-        expected: the column to compare with.
+    There is a row per reader and a column per engine; NaN stands for an engine that was left out.
     """
     rows = ["".join(map(shown.heading, ["", *deliveries.columns]))]
     for reader, numbers in deliveries.iterrows():
@@ -168,22 +157,14 @@ def draw_differences(deliveries: pd.DataFrame, expected: str) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Race:
-    """Times of engines that were run alternately.
+    """Times of engines that were run alternately."""
 
-    Args:
-        rounds: seconds of each engine, round by round.
-    """
-
-    rounds: Mapping[str, list[float]]
+    rounds: Mapping[str, list[float]]  # seconds by engine, round by round
 
     def frame(self) -> pd.DataFrame:
         """Return median, minimum and maximum of the rounds in milliseconds."""
-        spreads = {engine: Spread.of(times) for engine, times in self.rounds.items()}
-        rows = {
-            engine: {"median": spread.median, "least": spread.low, "most": spread.high}
-            for engine, spread in spreads.items()
-        }
-        return (pd.DataFrame(rows).T * 1000).round().astype(int)
+        frame = pd.DataFrame(self.rounds).agg(["median", "min", "max"]).T * 1000
+        return frame.rename(columns={"min": "least", "max": "most"}).round().astype(int)
 
     def verdicts(self) -> pd.Series:
         """Return the faster engine of each pair; `equal` or `inconclusive` if neither is faster."""
@@ -198,8 +179,7 @@ class Race:
 def race(questions: Mapping[str, tuple], rounds: int = 5) -> Race:
     """Query the engines alternately, so that other load on the machine affects all of them.
 
-    Args:
-        questions: by engine: the function that queries it, and the function's arguments.
+    `questions` has for each engine the function that queries it, and the function's arguments.
     """
     times: dict[str, list[float]] = {engine: [] for engine in questions}
     for _ in range(rounds):

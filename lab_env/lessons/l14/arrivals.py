@@ -30,21 +30,13 @@ FLAT_BATTERY = 19.0  # one order of the last batch, of a few cents, comes this m
 
 @dataclass(frozen=True)
 class Order:
-    """One order as sent.
+    """One order as sent."""
 
-    Args:
-        order_id: the key.
-        customer_id: the customer who ordered.
-        cents: amount in euro cents.
-        order_ts: event time, UTC.
-        sent_at: sending time by the device's clock, UTC.
-    """
-
-    order_id: str
+    order_id: str  # the key
     customer_id: str
     cents: int
-    order_ts: datetime
-    sent_at: datetime
+    order_ts: datetime  # event time, UTC
+    sent_at: datetime  # by the device's clock, UTC
 
     def message(self) -> bytes:
         """Return the order as JSON, with the fields of the lesson's schema."""
@@ -64,13 +56,11 @@ def make_order(number: int, at: datetime, cents: int = 1000, customer: int = 1) 
 
 
 def phone_orders(seed: int) -> list[Order]:
-    """Return orders of the phone app in the order of their arrival.
+    """Return orders of the phone app in the order of their arrival, `PER_BATCH` per batch.
 
     Most arrive in time. One in ten is minutes late, because its phone had no network; one phone was
-    off for much longer, and its order is worth a few cents.
-
-    Returns:
-        `PHONE_BATCHES` times `PER_BATCH` orders; a batch covers `BATCH_MINUTES` of event time.
+    off for much longer, and its order is worth a few cents. A batch covers `BATCH_MINUTES` of event
+    time.
     """
     rng = Random(seed)
     orders: list[Order] = []
@@ -95,14 +85,7 @@ def phone_orders(seed: int) -> list[Order]:
 
 
 def send_orders(bootstrap: str, topic: str, orders: Iterable[Order]) -> None:
-    """Send orders to partition 0 of a topic and wait for the broker.
-
-    The topic is created with one partition if it is missing.
-
-    Args:
-        bootstrap: `host:port` of the broker.
-        orders: the orders, in the sequence of their arrival.
-    """
+    """Send orders in sequence to partition 0 of a topic, which is created if missing."""
     ensure_topic(bootstrap, topic, partitions=1)
     producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
     for order in orders:

@@ -5,14 +5,7 @@ from lab_env.platform.errors import LabError
 
 
 def forget_last_commit(lab, checkpoint: str) -> int:
-    """Delete the newest file of `commits`, as if the process had died before writing it.
-
-    Returns:
-        The number of the batch.
-
-    Raises:
-        LabError: the checkpoint has no commit.
-    """
+    """Delete the newest file of `commits`, as if the process had died before; return its batch."""
     numbers = [
         int(name)
         for found in lab.files(f"{checkpoint}/commits")

@@ -27,17 +27,11 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Arrival:
-    """One order at the moment when its batch read it.
+    """One order at the moment when its batch read it."""
 
-    Args:
-        at: event time.
-        watermark: the batch's watermark; `NEVER` before there was one.
-        late: True if its window had ended by then.
-    """
-
-    at: datetime
-    watermark: datetime
-    late: bool
+    at: datetime  # event time
+    watermark: datetime  # the batch's watermark; `NEVER` before there was one
+    late: bool  # True if its window had ended by then
 
 
 def arrivals(times: Iterable[datetime], progress: Iterable[Mapping]) -> list[Arrival]:
@@ -48,10 +42,7 @@ def arrivals(times: Iterable[datetime], progress: Iterable[Mapping]) -> list[Arr
 
     Args:
         times: event times in the order of arrival.
-        progress: `StreamingQuery.recentProgress` of a query with windows of a minute, complete.
-
-    Returns:
-        One entry per order.
+        progress: complete `recentProgress` of a query with windows of a minute.
     """
     remaining, found, judged_by = iter(times), [], NEVER
     for batch in progress:
@@ -70,44 +61,29 @@ def _time(text: str) -> datetime:
 def draw_arrivals(found: Sequence[Arrival], title: str) -> str:
     """Draw event time over arrival: a dot for each counted order, a cross for each dropped one.
 
-    Args:
-        found: result of `arrivals`, without orders whose event time is years ahead.
-
-    Returns:
-        An `<svg>` element, with the watermark as a staircase.
+    The watermark is a staircase. Leave out orders whose event time is years ahead.
     """
     few = len(found) < 30
     figure, axes = new_chart(title, "order, as it arrived", "event time", 8.4, 3.6)
     places = range(1, len(found) + 1)
-    for late, marker, colour, label in (
-        (False, "o", BLUE, "counted"),
-        (True, "x", VERMILION, "dropped"),
-    ):
+    lowest = date2num(min(a.at for a in found) - MINUTE)
+    highest = date2num(max(a.at for a in found) + MINUTE)
+    size = 7 if few else 4
+    for late, look in ((False, ("o", BLUE, "counted")), (True, ("x", VERMILION, "dropped"))):
+        marker, colour, label = look
         chosen = [(x, date2num(a.at)) for x, a in zip(places, found, strict=True) if a.late == late]
         if chosen:
-            size = 7 if few else 4
-            axes.plot(
-                *zip(*chosen, strict=True), marker, color=colour, markersize=size, label=label
-            )
+            xs, ys = zip(*chosen, strict=True)
+            axes.plot(xs, ys, marker, color=colour, markersize=size, label=label)
     steps = [(x, a.watermark) for x, a in zip(places, found, strict=True) if a.watermark > NEVER]
     if steps:
         xs = [x - 0.5 for x, _ in steps] + [steps[-1][0] + 0.5]
         ys = [date2num(at) for _, at in steps]
         ends = [date2num(at.replace(second=0, microsecond=0)) for _, at in steps]
         axes.step(xs, [*ys, ys[-1]], where="post", color=AMBER, label="watermark")
-        axes.fill_between(
-            xs,
-            [*ends, ends[-1]],
-            date2num(min(a.at for a in found) - MINUTE),
-            step="post",
-            color=GREY,
-            alpha=0.25,
-            linewidth=0,
-            label="minutes that have ended",
-        )
-    axes.set_ylim(
-        date2num(min(a.at for a in found) - MINUTE), date2num(max(a.at for a in found) + MINUTE)
-    )
+        look = {"color": GREY, "alpha": 0.25, "linewidth": 0, "label": "minutes that have ended"}
+        axes.fill_between(xs, [*ends, ends[-1]], lowest, step="post", **look)
+    axes.set_ylim(lowest, highest)
     axes.yaxis.set_major_locator(MinuteLocator() if few else AutoDateLocator(maxticks=8))
     axes.yaxis.set_major_formatter(DateFormatter("%H:%M"))
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
@@ -116,11 +92,7 @@ def draw_arrivals(found: Sequence[Arrival], title: str) -> str:
 
 
 def rows_in_state(progress: Iterable[Mapping]) -> list[int]:
-    """Return the rows in state after each batch that read data.
-
-    Args:
-        progress: `StreamingQuery.recentProgress`.
-    """
+    """Return the rows in state after each batch of a `recentProgress` that read data."""
     return [
         batch["stateOperators"][0]["numRowsTotal"] for batch in progress if batch["numInputRows"]
     ]
@@ -139,14 +111,10 @@ def draw_state(rows: Mapping[str, Sequence[int]]) -> str:
 
 
 def state_files(objects: Iterable[StoredObject]) -> pd.DataFrame:
-    """Return the files that each batch wrote to the `state` folder of a checkpoint.
+    """Return batch, kind and bytes of each file that was written to a checkpoint's `state`.
 
     A file's name contains the version of the state, which is its batch + 1. RocksDB's table files
     (sst) have none; they are counted with the first list of tables (zip) written after them.
-
-    Returns:
-        Columns `batch`, `kind` (`delta`, `snapshot`, `zip`, `sst` or `changelog`) and `bytes`, one
-        row per file.
     """
     objects = [found for found in objects if "/state/" in found.key]
     rows, zips = [], []
@@ -166,13 +134,7 @@ def state_files(objects: Iterable[StoredObject]) -> pd.DataFrame:
 def beside_each_other(emitted: pd.DataFrame, by_batch: pd.DataFrame) -> pd.DataFrame:
     """Compare each window's revenue in a stream's output with its revenue in a batch query.
 
-    Args:
-        emitted: the stream's output: `customer_id`, `start` and `revenue`, one row per customer and
-            window.
-        by_batch: the batch query's result, with the same columns.
-
-    Returns:
-        Columns `stream` and `batch query`, one row per window, limited to customers in both.
+    Both have customer_id, start and revenue. The result is limited to customers in both.
     """
     both = emitted.merge(by_batch, on=["customer_id", "start"])
     both = both.rename(columns={"revenue_x": "stream", "revenue_y": "batch query"})
@@ -180,11 +142,7 @@ def beside_each_other(emitted: pd.DataFrame, by_batch: pd.DataFrame) -> pd.DataF
 
 
 def draw_stores(files: Mapping[str, pd.DataFrame]) -> str:
-    """Draw the kilobytes that each batch wrote to its checkpoint's `state`, one panel per store.
-
-    Args:
-        files: results of `state_files`, by the store's name.
-    """
+    """Draw the kilobytes that each batch wrote to `state`, a panel per result of `state_files`."""
     colours = {
         "changes": BLUE,
         "whole tables of rows": AMBER,
@@ -212,27 +170,16 @@ def draw_stores(files: Mapping[str, pd.DataFrame]) -> str:
 
 
 def draw_board(minutes: pd.DataFrame, final_until: datetime) -> str:
-    """Draw the shop's board: revenue per minute.
-
-    Args:
-        minutes: columns `minute` and `revenue`.
-        final_until: the watermark; minutes that end later may still change and are drawn hollow.
-    """
+    """Draw revenue per minute; minutes that end after the watermark are hollow: they may change."""
     figure, axes = new_chart("Revenue per minute", "", "euro", 9.0, 3.0)
     table = minutes.sort_values("minute")
     ends = table["minute"] + MINUTE
     for final, colour, label in ((True, BLUE, "final"), (False, "none", "may still change")):
         chosen = table[(ends <= final_until) == final]
         if len(chosen):
-            axes.bar(
-                date2num(chosen["minute"]),
-                chosen["revenue"].astype(float),
-                width=0.8 / 1440,
-                color=colour,
-                edgecolor=BLUE,
-                linewidth=1,
-                label=label,
-            )
+            look = {"color": colour, "edgecolor": BLUE, "linewidth": 1, "label": label}
+            places, revenue = date2num(chosen["minute"]), chosen["revenue"].astype(float)
+            axes.bar(places, revenue, width=0.8 / 1440, **look)
     axes.xaxis.set_major_locator(AutoDateLocator())
     axes.xaxis.set_major_formatter(DateFormatter("%H:%M"))
     axes.margins(y=0.25)

@@ -41,15 +41,10 @@ def spark_settings(spark, names: Mapping[str, str]) -> Generator[None]:
 
 
 def finish(query, timeout_s: float = TIMEOUT_S):
-    """Wait until a query has read its source, and stop it; return the query.
+    """Wait until a started query on Kafka has read its source, and stop it; return the query.
 
-    Args:
-        query: a started `StreamingQuery` on Kafka, with any trigger.
-        timeout_s: seconds to wait.
-
-    Raises:
-        Unreadable: this is not a query.
-        LabError: it was still reading after that time.
+    Raises `Unreadable` if this is not a query, and `LabError` if it is still reading after
+    `timeout_s` seconds.
     """
     if not hasattr(query, "recentProgress"):
         raise Unreadable(

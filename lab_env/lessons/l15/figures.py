@@ -32,8 +32,8 @@ ENVELOPE = ("op", "before", "after", "source.lsn")
 class Connect:
     """Client of Kafka Connect's REST interface; each call returns the decoded answer, or None.
 
-    Raises:
-        LabError: Connect does not answer, or refuses a call; the error has Connect's own reason.
+    A call raises `LabError` if Connect does not answer or refuses it; the error has Connect's own
+    reason.
     """
 
     def __init__(self, lab):
@@ -52,14 +52,10 @@ class Connect:
         return self._call("DELETE", path)
 
     def wait_until(self, path: str, state: str) -> None:
-        """Wait until a connector's status shows a state.
+        """Wait until a connector's status, at `/connectors/NAME/status`, shows a state.
 
-        Args:
-            path: the status, `/connectors/NAME/status`.
-            state: `RUNNING`, or `STOPPED`, which also requires that no tasks are left.
-
-        Raises:
-            LabError: the state is not reached within `TIMEOUT_S` seconds.
+        The state `STOPPED` also requires that no tasks are left. Raises `LabError` after
+        `TIMEOUT_S` seconds.
         """
 
         def wrong() -> str:
@@ -80,11 +76,7 @@ class Connect:
         return answers
 
     def wait_until_up(self) -> list[str]:
-        """Wait until Connect answers, for example after it was killed; return its connectors.
-
-        Raises:
-            LabError: it does not answer within `TIMEOUT_S` seconds.
-        """
+        """Wait until Connect answers, for example after it was killed; return its connectors."""
         deadline = time.monotonic() + TIMEOUT_S
         while True:
             try:
@@ -113,15 +105,7 @@ class Connect:
 
 
 def _wait_while(wrong: Callable[[], str], next_step: str) -> None:
-    """Wait while something is wrong.
-
-    Args:
-        wrong: returns what is wrong; an empty text if nothing is.
-        next_step: next step for the learner after a time-out.
-
-    Raises:
-        LabError: it is still wrong after `TIMEOUT_S` seconds.
-    """
+    """Wait while `wrong` returns a text; raise it as LabError after `TIMEOUT_S` seconds."""
     deadline = time.monotonic() + TIMEOUT_S
     while what := wrong():
         if time.monotonic() > deadline:
@@ -143,13 +127,7 @@ def wait_for_connector(lab, db) -> None:
     Writes markers to the database's log (`pg_logical_emit_message`) until one has arrived. A marker
     written before the connector has its slot never arrives, so there are several. Markers have
     their own topic and may overtake the many records of a snapshot: after a snapshot, call
-    `wait_for_records` as well.
-
-    Args:
-        db: a connection to the lesson's database, in autocommit mode.
-
-    Raises:
-        LabError: no marker arrived within `TIMEOUT_S` seconds.
+    `wait_for_records` as well. The connection `db` must be in autocommit mode.
     """
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
@@ -168,7 +146,9 @@ def wait_for_connector(lab, db) -> None:
     try:
         consumer.assign([TopicPartition(lab.topic("message"), 0, OFFSET_BEGINNING)])
         while time.monotonic() < deadline:
-            sent.add(_send_marker(db))
+            marker = uuid.uuid4().hex
+            db.execute("SELECT pg_logical_emit_message(true, %s, %s)", [MARKER, marker])
+            sent.add(marker)
             if _arrived(consumer, sent, seconds=1):
                 return
     finally:
@@ -179,14 +159,7 @@ def wait_for_connector(lab, db) -> None:
     )
 
 
-def _send_marker(db) -> str:
-    marker = uuid.uuid4().hex
-    db.execute("SELECT pg_logical_emit_message(true, %s, %s)", [MARKER, marker])
-    return marker
-
-
 def _arrived(consumer, sent: set[str], seconds: float) -> bool:
-    """Return True if one of the markers arrives within some seconds."""
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         message = consumer.poll(0.1)
@@ -204,11 +177,7 @@ def end_of(lab, topic: str) -> int:
 
 
 def wait_for_records(lab, topic: str, end: int) -> None:
-    """Wait until a topic's end offset is at least `end`.
-
-    Raises:
-        LabError: it is still lower after `TIMEOUT_S` seconds.
-    """
+    """Wait until a topic's end offset is at least `end`; LabError after `TIMEOUT_S` seconds."""
 
     def wrong() -> str:
         found = end_of(lab, topic)
@@ -234,13 +203,7 @@ def wait_until_confirmed(db, slot: str) -> None:
     """Wait until a slot's reader, which is stopping, has confirmed everything that it has read.
 
     Kafka Connect may report a connector as STOPPED while its task is still storing its offsets. The
-    task releases the slot only after that.
-
-    Args:
-        db: a connection to the lesson's database, in autocommit mode.
-
-    Raises:
-        LabError: after `TIMEOUT_S` seconds the reader still holds the slot or has not confirmed.
+    task releases the slot only after that. The connection `db` must be in autocommit mode.
     """
     # The database logs some of its own work meanwhile.
     query = """
@@ -260,12 +223,7 @@ def checkpoint_until_lost(db, slot: str) -> None:
     """Run checkpoints, which apply `max_slot_wal_keep_size`, until a slot is lost.
 
     One may not be enough: `pg_reload_conf` only asks PostgreSQL's processes to read the new limit.
-
-    Args:
-        db: a connection to the lesson's database, in autocommit mode.
-
-    Raises:
-        LabError: the slot is not lost after `TIMEOUT_S` seconds.
+    The connection `db` must be in autocommit mode.
     """
     query = "SELECT wal_status FROM pg_replication_slots WHERE slot_name = %s"
 
@@ -282,30 +240,19 @@ def checkpoint_until_lost(db, slot: str) -> None:
 
 @dataclass(frozen=True)
 class Lane:
-    """A transaction, and its positions in the log.
+    """A transaction, and its positions in the log."""
 
-    Args:
-        name: what the transaction did.
-        now: result of `now()` in it.
-        began: position of the log when it began.
-        changed: LSN of its change.
-        committed: position of the log after its commit.
-    """
-
-    name: str
-    now: datetime
-    began: Decimal
-    changed: int
-    committed: Decimal
+    name: str  # what the transaction did
+    now: datetime  # result of `now()` in it
+    began: Decimal  # position of the log when it began
+    changed: int  # LSN of its change
+    committed: Decimal  # position of the log after its commit
 
 
 def draw_lanes(lanes: Sequence[Lane]) -> str:
     """Draw transactions as lanes over the log: where each began, changed the order, and committed.
 
     The axis shows the events in order, not to scale: an idle log hardly grows between them.
-
-    Returns:
-        An `<svg>` element.
     """
     events = sorted(
         event
@@ -325,11 +272,8 @@ def draw_lanes(lanes: Sequence[Lane]) -> str:
         colour = (GREEN, BLUE)[row % 2]
         ends = [place[lane.name, "begins"], place[lane.name, "commits"]]
         axes.plot(ends, [row, row], color=colour, linewidth=8, alpha=0.45)
-        for what, marker, size in (
-            ("begins", "o", 7),
-            ("changes O-17", "D", 10),
-            ("commits", "s", 9),
-        ):
+        marks = (("begins", "o", 7), ("changes O-17", "D", 10), ("commits", "s", 9))
+        for what, marker, size in marks:
             x = place[lane.name, what]
             axes.plot(x, row, marker, color=INK if what == "begins" else colour, markersize=size)
             axes.annotate(what, (x, row - 0.4), color=INK, fontsize=9, ha="center")
@@ -342,14 +286,9 @@ def draw_lanes(lanes: Sequence[Lane]) -> str:
 
 
 def draw_wal(steps: Sequence[tuple[str, Decimal | None]], limit_mb: float) -> str:
-    """Draw the amount of WAL that a slot makes the database keep, step by step.
+    """Draw the WAL that a slot keeps, as bytes after each step; None or 0 if the slot is lost.
 
-    Args:
-        steps: name of each step, and the bytes kept after it; None or 0 if the slot is lost.
-        limit_mb: limit that was set before the last step.
-
-    Returns:
-        An `<svg>` element.
+    The limit was set before the last step.
     """
     figure, axes = new_chart("WAL kept for the slot", "", "MB", width=7.6, height=2.8)
     for number, (_, kept) in enumerate(steps):
@@ -359,36 +298,22 @@ def draw_wal(steps: Sequence[tuple[str, Decimal | None]], limit_mb: float) -> st
             continue
         size = float(kept) / MB
         axes.bar(number, size, color=AMBER, width=0.6)
-        axes.annotate(
-            f"{size:.1f}", (number, size), color=INK, ha="center", va="bottom", fontsize=9
-        )
+        place = (number, size)
+        axes.annotate(f"{size:.1f}", place, color=INK, ha="center", va="bottom", fontsize=9)
     axes.plot([len(steps) - 1.5, len(steps) - 0.5], [limit_mb] * 2, color=VERMILION, linewidth=1)
-    axes.set_xticks(
-        range(len(steps)), [name.replace(" ", "\n", 1) for name, _ in steps], fontsize=8
-    )
+    names = [name.replace(" ", "\n", 1) for name, _ in steps]
+    axes.set_xticks(range(len(steps)), names, fontsize=8)
     axes.margins(y=0.15)
     return svg(figure)
 
 
 def draw_versions(versions: pd.DataFrame) -> str:
-    """Draw the versions of some orders as bars over the LSN; a current version ends in an arrow.
-
-    Args:
-        versions: columns order_id, status, amount, valid_from and valid_to.
-
-    Returns:
-        An `<svg>` element.
-    """
+    """Draw the versions of some orders as bars over the LSN; a current version ends in an arrow."""
     positions = sorted({*versions["valid_from"], *versions["valid_to"].dropna()})
     place = {position: number for number, position in enumerate(positions)}
     orders = sorted(versions["order_id"].unique(), reverse=True)
-    figure, axes = new_chart(
-        "Versions of some orders",
-        "positions of the log, in order; an arrow: current",
-        "",
-        width=7.6,
-        height=3.2,
-    )
+    label = "positions of the log, in order; an arrow: current"
+    figure, axes = new_chart("Versions of some orders", label, "", width=7.6, height=3.2)
     for version in versions.itertuples():
         row, begin = orders.index(version.order_id), place[version.valid_from]
         current = pd.isna(version.valid_to)
@@ -397,10 +322,8 @@ def draw_versions(versions: pd.DataFrame) -> str:
         if current:
             axes.plot(end + 0.12, row, ">", color=INK, markersize=9, clip_on=False)
         axes.barh(row, end - begin, left=begin, height=0.55, color=colour, edgecolor=INK, alpha=0.5)
-        text = f"{version.status}\n{version.amount}"
-        axes.annotate(
-            text, ((begin + end) / 2, row), color=INK, ha="center", va="center", fontsize=8
-        )
+        text, middle = f"{version.status}\n{version.amount}", ((begin + end) / 2, row)
+        axes.annotate(text, middle, color=INK, ha="center", va="center", fontsize=8)
     axes.set_yticks(range(len(orders)), orders)
     axes.set_xticks(range(len(positions)), [f"{int(position):,}" for position in positions])
     axes.tick_params(axis="x", labelrotation=35, labelsize=7)

@@ -35,11 +35,7 @@ TIMEOUT_S = 20.0
 
 
 def send_events(lab, topic: str, events: Iterable[dict]) -> None:
-    """Send events as JSON to a topic of one partition, and wait until the broker has them.
-
-    Raises:
-        LabError: the broker did not acknowledge all of them.
-    """
+    """Send events as JSON to a topic of one partition; LabError without an acknowledgement."""
     ensure_topic(lab.endpoints.kafka_bootstrap, topic, partitions=1)
     producer = Producer(
         {
@@ -61,12 +57,9 @@ def send_events(lab, topic: str, events: Iterable[dict]) -> None:
 
 
 def board_of(events: Iterable[dict]) -> pd.DataFrame:
-    """Compute the right board from the events: revenue by status and coupon (yes or no).
+    """Compute the right board: status, coupon (yes or no) and revenue (a Decimal), sorted.
 
     An order has the status and amount of its newest event, and the last coupon in any event.
-
-    Returns:
-        Columns `status`, `coupon`, `revenue` (euros, a Decimal), sorted in this order.
     """
     orders: dict[str, dict] = {}
     for event in sorted(events, key=lambda event: event["order_ts"]):
@@ -83,8 +76,7 @@ def board_of(events: Iterable[dict]) -> pd.DataFrame:
 def counts_of(answer) -> dict[str, int]:
     """Convert an answer, a table of two columns or a dictionary, to numbers by name.
 
-    Raises:
-        Unreadable: the answer is neither of these, or has a name twice.
+    Raises `Unreadable` if it is neither of these, or has a name twice.
     """
     if isinstance(answer, pd.DataFrame) and len(answer.columns) == 1:  # the names are its index
         answer = answer.iloc[:, 0]
@@ -115,11 +107,7 @@ def _name_and_count(row: Iterable) -> tuple[str, int]:
 
 
 def columns_of(schema) -> dict[str, str]:
-    """Return the columns and types of a Spark schema, without Hudi's own columns.
-
-    Args:
-        schema: a `StructType`, for example `table.schema`.
-    """
+    """Return the columns and types of a Spark schema, without Hudi's own columns."""
     return {
         field.name: field.dataType.simpleString()
         for field in schema.fields
@@ -138,15 +126,10 @@ def reason_of(error: BaseException) -> str:
 
 @dataclass(frozen=True, repr=False)
 class SchemaTrials:
-    """Results of writes with other schemas, each into its own copy of one table.
+    """Results of writes with other schemas, each into its own copy of one table."""
 
-    Args:
-        before: the column types before any of the writes, by column.
-        results: by write: the column types after it, or the error that refused it.
-    """
-
-    before: Mapping[str, str]
-    results: Mapping[str, Mapping[str, str] | BaseException]
+    before: Mapping[str, str]  # column types before any of the writes
+    results: Mapping[str, Mapping[str, str] | BaseException]  # types after it, or the error
 
     def verdict(self, name: str) -> str:
         """Return a write's effect on the schema: refused, added, changed, or unchanged."""
@@ -182,9 +165,7 @@ class SchemaTrials:
             verdict, outcome = self.verdict(name), self.outcome(name)
             tint = f";{heat.tint(*TINTS[verdict])}" if verdict in TINTS else ""
             style = heat.STYLE.format("left")
-            short = outcome
-            if len(short) > MAX_REASON_LENGTH:
-                short = f"{short[: MAX_REASON_LENGTH - 1]}…"
+            short = _shortened(outcome, MAX_REASON_LENGTH)
             rows.append(
                 heat.cell(escape(name), "left")
                 + f"<td style='{style}{tint}'>{verdict}</td>"
@@ -208,13 +189,8 @@ def ask_readers(
 ) -> pd.DataFrame:
     """Run readers, and count the rows in which each column has a value.
 
-    Args:
-        questions: by reader: a function that returns all its rows.
-        columns: the columns to count.
-
-    Returns:
-        A row per reader: `rows`; for each column the number of rows with a value (`3 of 600`) or
-        `no column`; and `error`, shortened, empty without one.
+    The result has a row per reader: `rows`; for each column the number of rows with a value (`3 of
+    600`) or `no column`; and `error`, shortened, empty without one.
     """
     replies = {}
     for reader, question in questions.items():
@@ -223,12 +199,8 @@ def ask_readers(
         except Exception as error:
             replies[reader] = {"rows": "", **dict.fromkeys(columns, ""), "error": brief(error)}
             continue
-        shown = {
-            column: f"{rows[column].notna().sum()} of {len(rows)}"
-            if column in rows
-            else "no column"
-            for column in columns
-        }
+        shown = {name: f"{rows[name].notna().sum()} of {len(rows)}" for name in rows}
+        shown = {name: shown.get(name, "no column") for name in columns}
         replies[reader] = {"rows": len(rows), **shown, "error": ""}
     return pd.DataFrame.from_dict(replies, orient="index")
 
@@ -238,20 +210,19 @@ def brief(error: BaseException) -> str:
     text = " ".join(str(error).split())
     found = re.search(r"terminated with exception: (.*)", text)
     text = (found[1] if found else text).split(" _hoodie_")[0].rstrip(":")
-    return text if len(text) <= 60 else f"{text[:59]}…"
+    return _shortened(text, 60)
+
+
+def _shortened(text: str, length: int) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"
 
 
 @dataclass(frozen=True, repr=False)
 class SchemaHistory:
-    """A table's columns by commit, and the number of current base files that have each column.
+    """A table's columns by commit, and the columns of each current base file."""
 
-    Args:
-        commits: for each completed write, its operation and its columns with their types.
-        files: the columns of each current base file.
-    """
-
-    commits: tuple[tuple[str, Mapping[str, str]], ...]
-    files: tuple[frozenset[str], ...]
+    commits: tuple[tuple[str, Mapping[str, str]], ...]  # operation, and type by column
+    files: tuple[frozenset[str], ...]  # the columns of each current base file
 
     @property
     def columns(self) -> list[str]:
@@ -263,10 +234,9 @@ class SchemaHistory:
         return sum(column not in file for file in self.files)
 
     def changed(self, column: str, commit: int) -> bool:
-        """Return True if a commit added or removed a column or changed its type.
+        """Return True if a commit, by its index, added, removed or retyped a column.
 
-        Args:
-            commit: index of the commit; the first one changes nothing.
+        The first one changes nothing.
         """
         if commit == 0:
             return False
@@ -289,23 +259,20 @@ class SchemaHistory:
         for column in self.columns:
             cells = [heat.cell(f"<b>{escape(column)}</b>", "left")]
             for place, (_, columns) in enumerate(self.commits):
-                cells.append(_type_cell(columns.get(column), self.changed(column, place)))
-            rows.append("".join(cells) + self._files_cell(column))
+                tint = f";{heat.tint(AMBER, 0.45)}" if self.changed(column, place) else ""
+                cells.append(_cell(escape(columns.get(column) or "-"), tint))
+            lacking, count = self.lacking(column), len(self.files)
+            cells.append(_cell(f"{count - lacking} of {count}", f";{HATCHED}" if lacking else ""))
+            rows.append("".join(cells))
         return heat.table(
             rows,
             "Amber: changed by this commit. Hatched: current files lack the column; "
             "what a reader shows there is the reader's choice.",
         )
 
-    def _files_cell(self, column: str) -> str:
-        lacking = self.lacking(column)
-        style = heat.STYLE.format("center") + (f";{HATCHED}" if lacking else "")
-        return f"<td style='{style}'>{len(self.files) - lacking} of {len(self.files)}</td>"
 
-
-def _type_cell(kind: str | None, changed: bool) -> str:
-    tint = f";{heat.tint(AMBER, 0.45)}" if changed else ""
-    return f"<td style='{heat.STYLE.format('center')}{tint}'>{escape(kind or '-')}</td>"
+def _cell(text: str, style: str) -> str:
+    return f"<td style='{heat.STYLE.format('center')}{style}'>{text}</td>"
 
 
 def schema_history(lab, path: str) -> SchemaHistory:

@@ -33,11 +33,7 @@ SETTLED_LOOKS, SETTLED_EVERY, SETTLED_WITHIN = 3, 0.25, 30  # equal looks, secon
 
 
 class WriterProcess:
-    """A Python program with a Spark session, started by a notebook.
-
-    Args:
-        log: file that receives its output.
-    """
+    """A Python program with a Spark session, started by a notebook; `log` has its output."""
 
     def __init__(self, process: subprocess.Popen, log: Path):
         self.process = process
@@ -55,19 +51,16 @@ class WriterProcess:
     def freeze_when(
         self, look: Callable[[], Any], condition: Callable[[Any], bool], seconds: float = 300
     ) -> Any:
-        """Freeze the process as soon as the store is in a given state.
+        """Freeze the process as soon as the store is in a given state; return that state.
 
         From its second batch on, the process runs in short slices, and the store is only looked at
         while it is frozen. A frozen process may have requests in flight, so the state counts only
-        if it still holds once several looks in a row agree; otherwise the process resumes.
+        if it still holds once several looks in a row agree; otherwise the process resumes. The
+        state stays the same until the process is killed.
 
         Args:
             look: reads the state, for example with `read_receipts`.
             condition: returns True for the state to freeze in.
-            seconds: maximum wait.
-
-        Returns:
-            The state in the last look; it stays the same until the process is killed.
 
         Raises:
             LabError: the process ended first, or the state was not seen in time.
@@ -134,11 +127,9 @@ def start_writer(lab, script: Path) -> WriterProcess:
 
 
 def wait_for_plan(lab, checkpoint: str, work: Future, seconds: float = 60) -> None:
-    """Wait until a stream has planned a batch, and so has started to process it.
+    """Wait until a stream has planned a batch, or until `work`, which runs it, has ended.
 
-    Args:
-        work: the call that runs the stream; if it ends first, so does the wait.
-        seconds: maximum wait; it ends without an error.
+    After `seconds` the wait ends without an error.
     """
     deadline = time.monotonic() + seconds
     while (
@@ -177,10 +168,8 @@ def without_tracebacks() -> Generator[None]:
 def forget_dead_session(lab) -> None:
     """Forget a Spark session whose JVM has ended, so that `lab.spark` starts a new one.
 
-    PySpark keeps the address of its JVM for the life of the Python process.
-
-    Raises:
-        LabError: the JVM still runs.
+    PySpark keeps the address of its JVM for the life of the Python process. Raises `LabError` if
+    the JVM still runs.
     """
     from pyspark import SparkContext
     from pyspark.sql import SparkSession

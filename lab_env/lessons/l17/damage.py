@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from html import escape
 from pathlib import Path
 from typing import Any
@@ -24,38 +24,47 @@ REASONS = {  # what a message contains, the first one counts; and how the table 
 }
 
 
-@contextmanager
-def cut(lab, table: str, file: DataFile, size: int = CUT_BYTES) -> Generator[str]:
+def cut(lab, table: str, file: DataFile, size: int = CUT_BYTES) -> AbstractContextManager[str]:
     """Cut off a file's last `size` bytes; yield the table's path."""
-    with _replaced(lab, table, file) as put:
-        put(lambda whole: whole[:-size])
-        yield table
+    return _damaged(lab, table, file, lambda whole: whole[:-size])
 
 
-@contextmanager
-def changed(lab, table: str, file: DataFile, old: bytes, new: bytes) -> Generator[str]:
+def changed(lab, table: str, file: DataFile, old: bytes, new: bytes) -> AbstractContextManager[str]:
     """Replace the first occurrence of some bytes in a file; yield the table's path."""
-    with _replaced(lab, table, file) as put:
-        put(lambda whole: whole.replace(old, new, 1))
-        yield table
+    return _damaged(lab, table, file, lambda whole: whole.replace(old, new, 1))
 
 
-@contextmanager
-def removed(lab, table: str, file: DataFile) -> Generator[str]:
+def removed(lab, table: str, file: DataFile) -> AbstractContextManager[str]:
     """Delete a file from the store; yield the table's path."""
-    with _replaced(lab, table, file):
-        key = f"{store.key_of(table)}/{file.key}"
-        store.delete(lab.endpoints, key)
-        yield table
+    return _damaged(lab, table, file, lambda whole: None)
 
 
 @contextmanager
-def local_copy(lab, table: str, cut_off: DataFile, size: int = CUT_BYTES) -> Generator[str]:
-    """Copy a table to a local folder, one file without its last `size` bytes.
+def _damaged(
+    lab, table: str, file: DataFile, change: Callable[[bytes], bytes | None]
+) -> Generator[str]:
+    """Change a file, or delete it if `change` returns None; restore it after the body."""
+    key = f"{store.key_of(table)}/{file.key}"
+    whole = store.read(lab.endpoints, key)
 
-    Yields:
-        The URI of the copy, `file://...`.
-    """
+    def put(content: bytes) -> None:
+        bucket = lab.endpoints.bucket
+        store.client(lab.endpoints).put_object(Bucket=bucket, Key=key, Body=content)
+
+    try:
+        damaged = change(whole)
+        if damaged is None:
+            store.delete(lab.endpoints, key)
+        else:
+            put(damaged)
+        yield table
+    finally:
+        put(whole)
+
+
+@contextmanager
+def local_copy(lab, table: str, cut_off: DataFile) -> Generator[str]:
+    """Copy a table to a local folder, one file without its last bytes; yield its URI."""
     # Not below the lab's home: its path may hold a space, and Hadoop takes a URI's %20 literally.
     folder = Path(tempfile.mkdtemp(prefix="copy-of-a-table-"))
     prefix = store.key_of(table) + "/"
@@ -63,37 +72,15 @@ def local_copy(lab, table: str, cut_off: DataFile, size: int = CUT_BYTES) -> Gen
         target = folder / found.key.removeprefix(prefix)
         target.parent.mkdir(parents=True, exist_ok=True)
         content = store.read(lab.endpoints, found.key)
-        target.write_bytes(content[:-size] if target.name == cut_off.name else content)
+        target.write_bytes(content[:-CUT_BYTES] if target.name == cut_off.name else content)
     try:
         yield folder.as_uri()
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-@contextmanager
-def _replaced(
-    lab, table: str, file: DataFile
-) -> Generator[Callable[[Callable[[bytes], bytes]], None]]:
-    """Yield a function that changes a file; restore the file after the body."""
-    s3, bucket = store.client(lab.endpoints), lab.endpoints.bucket
-    key = f"{store.key_of(table)}/{file.key}"
-    whole = store.read(lab.endpoints, key)
-
-    def put(change: Callable[[bytes], bytes]) -> None:
-        s3.put_object(Bucket=bucket, Key=key, Body=change(whole))
-
-    try:
-        yield put
-    finally:
-        s3.put_object(Bucket=bucket, Key=key, Body=whole)
-
-
 def verdict(ask: Callable[..., Any], *arguments: Any) -> str:
-    """Return a reader's counts as text, or `error: ` and the reason if it fails.
-
-    Args:
-        ask: returns the number of orders and the number of paid ones.
-    """
+    """Return the number of orders and of paid ones as text, or `error: ` and the reason."""
     try:
         counts = ask(*arguments)
     except Exception as error:
@@ -108,9 +95,6 @@ def show_verdicts(found: Mapping[str, Mapping[str, str]]) -> str:
     """Return an HTML table of each reader's verdict on each damage.
 
     A wrong answer without an error is amber and marked "silently"; an error has a frame.
-
-    Args:
-        found: verdicts by damage and reader.
     """
     right = f"{RIGHT[0]} orders, {RIGHT[1]} paid"
     readers = list(next(iter(found.values())))

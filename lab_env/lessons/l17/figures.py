@@ -20,11 +20,9 @@ MARKS = {
 
 
 def rungs_of(receipts: Receipts) -> dict[str, tuple[str, str]]:
-    """Return the state and the label of each receipt of the newest planned batch.
+    """Return state (`there`, `missing` or `removed`) and label of the newest batch's receipts.
 
-    Returns:
-        State (`there`, `missing` or `removed`) and label by rung. A marker is removed when its
-        write is complete.
+    A marker is removed when its write is complete.
     """
     batch = receipts.offsets
     in_table, committed = receipts.table >= batch, receipts.commits >= batch
@@ -44,14 +42,13 @@ def rungs_of(receipts: Receipts) -> dict[str, tuple[str, str]]:
 def draw_ladder(moments: Mapping[str, Receipts], restarts: Sequence[Sequence] = ()) -> str:
     """Draw the five receipts of a batch, in the order in which they are written, top to bottom.
 
+    A full square is a receipt that is there, an empty one a missing one, a grey dot a marker that
+    was removed with the commit.
+
     Args:
         moments: the receipts, by the moment's name; one column each.
         restarts: what a restart would do at each moment, such as `(2, "again", "write")`; shown
             below its column.
-
-    Returns:
-        An `<svg>` element in the page's colours: a full square for a receipt that is there, an
-        empty one for a missing one, a grey dot for a marker that was removed with the commit.
     """
     lines = len(RUNGS) + bool(restarts)
     width, height = LEFT + COLUMN * len(moments), TOP + ROW * lines
@@ -74,7 +71,6 @@ def draw_ladder(moments: Mapping[str, Receipts], restarts: Sequence[Sequence] = 
 
 
 def _column(x: int, name: str, receipts: Receipts) -> str:
-    """Draw one moment: its name, a vertical line, and a mark and a label for each receipt."""
     last = TOP + ROW * (len(RUNGS) - 1)
     parts = [
         _text(x, 14, name, weight="bold"),

@@ -17,35 +17,19 @@ IDENTIFIER = "default_single_writer"  # under which the streaming sink stores it
 
 @dataclass(frozen=True)
 class Receipts:
-    """The receipts of the newest batch that a checkpoint has planned.
+    """The receipts of the newest batch that a checkpoint has planned; `NONE` without a batch."""
 
-    Args:
-        offsets: newest batch in `offsets`; `NONE` without one.
-        commits: newest batch in `commits`.
-        table: newest batch in a completed commit of the table, under the stream's identifier.
-        instant: requested time of the table's newest write; empty without one.
-        completed: whether that write is complete.
-        markers: marker files below `.hoodie/.temp`.
-        data: base files of that write.
-    """
-
-    offsets: int
-    commits: int
-    table: int
-    instant: str
-    completed: bool
-    markers: int
-    data: int
+    offsets: int  # newest batch in `offsets`
+    commits: int  # newest batch in `commits`
+    table: int  # newest batch in a completed commit of the table, under the stream's identifier
+    instant: str  # requested time of the table's newest write; empty without one
+    completed: bool  # whether that write is complete
+    markers: int  # marker files below `.hoodie/.temp`
+    data: int  # base files of that write
 
 
-def read_receipts(lab, table: str, checkpoint: str, identifier: str = IDENTIFIER) -> Receipts:
-    """Return the receipts that are in the store now; table and checkpoint need not exist yet.
-
-    Args:
-        table: path of the Hudi table.
-        checkpoint: path of the query's checkpoint.
-        identifier: key under which the query stores its batch number in the table's commits.
-    """
+def read_receipts(lab, table: str, checkpoint: str) -> Receipts:
+    """Return the receipts that are in the store now; table and checkpoint need not exist yet."""
     planned, done = (_numbers(lab, f"{checkpoint}/{part}") for part in ("offsets", "commits"))
     keys = [found.key for found in lab.files(table)]
     instants = [
@@ -60,7 +44,7 @@ def read_receipts(lab, table: str, checkpoint: str, identifier: str = IDENTIFIER
     return Receipts(
         offsets=max(planned, default=NONE),
         commits=max(done, default=NONE),
-        table=_newest_batch(lab, complete, identifier),
+        table=_newest_batch(lab, complete),
         instant=newest,
         completed=newest in complete,
         markers=sum("/.hoodie/.temp/" in key for key in keys),
@@ -69,13 +53,10 @@ def read_receipts(lab, table: str, checkpoint: str, identifier: str = IDENTIFIER
 
 
 def receipts_in(lab, table: str, name: str) -> list[str]:
-    """Return the values that a table's completed commits recorded under a name, oldest first.
+    """Return the values under a name in the extra metadata of completed commits, oldest first.
 
-    Commits without such a value, for example compactions and clusterings, are left out.
-
-    Args:
-        table: path of the Hudi table; it need not exist yet.
-        name: key in the commits' extra metadata, for example `_stream_batch`.
+    Commits without such a value, for example compactions and clusterings, are left out. The table
+    need not exist yet.
     """
     if not lab.files(f"{table}/.hoodie/timeline"):
         return []
@@ -87,8 +68,7 @@ def receipts_in(lab, table: str, name: str) -> list[str]:
 def as_restart(answer) -> tuple[int, str, str]:
     """Return an answer to 17.1 in any form as batch, `again` or `new`, and `write` or `skip`.
 
-    Raises:
-        Unreadable: it is something else.
+    Raises `Unreadable` if it is something else.
     """
     three = as_list(answer) if answer is not None else []
     if len(three) != 3:
@@ -107,21 +87,18 @@ def _numbers(lab, folder: str) -> list[int]:
     return [int(name) for name in names if name.isdigit()]
 
 
-def _newest_batch(lab, complete: dict, identifier: str) -> int:
+def _newest_batch(lab, complete: dict) -> int:
     """Return the batch of the newest commit that has one, searching backwards as Hudi does."""
     for requested in sorted(complete, reverse=True):
         instant, key = complete[requested]
         batches = _batches(lab.endpoints, key, instant)
-        if identifier in batches:
-            return int(batches[identifier])
+        if IDENTIFIER in batches:
+            return int(batches[IDENTIFIER])
     return NONE
 
 
 @lru_cache(maxsize=256)
 def _batches(endpoints, key: str, instant) -> dict[str, str]:
-    """Return the batches in a completed commit, by identifier; empty if it recorded none.
-
-    Cached, because the file of a completed commit never changes.
-    """
+    """Return the batches of a completed commit, by identifier; cached, because it never changes."""
     commit = decode_commit(read_avro(store.read(endpoints, key)), instant)
     return commit.checkpoint or {}

@@ -45,11 +45,7 @@ spark = session_of_environment("colleague", SHORT_LIFE, Path({log!r}))
 
 
 class WriteFailed(LabError):
-    """Error of a colleague's write that ended before it could be frozen.
-
-    Args:
-        outcome: outcome of the write, as in `Running`.
-    """
+    """Error of a colleague's write that ended before it could be frozen."""
 
     def __init__(self, outcome: str):
         super().__init__(f"The colleague failed: {outcome}", "run this cell again.")
@@ -58,27 +54,16 @@ class WriteFailed(LabError):
 
 @dataclass
 class Running:
-    """A write, running or ended, here or in the colleague's notebook.
+    """A write, running or ended, here or in the colleague's notebook."""
 
-    Args:
-        who: `you` or `colleague`.
-        began: seconds since 1970.
-        ended: seconds since 1970; 0 while it runs.
-        frozen: begin and end of the time when it was frozen, seconds since 1970.
-        outcome: `committed`, `killed`, or the error; empty while it runs.
-        printed: output of the code.
-        instant: the instant in which it was frozen.
-        locks: the locks held by each writer from the freeze to the end of the write.
-    """
-
-    who: str
-    began: float
-    ended: float = 0.0
-    frozen: tuple[float, float] = (0.0, 0.0)
-    outcome: str = ""
-    printed: str = ""
-    instant: str = ""
-    locks: list[Holding] = field(default_factory=list)
+    who: str  # `you` or `colleague`
+    began: float  # seconds since 1970
+    ended: float = 0.0  # seconds since 1970; 0 while it runs
+    frozen: tuple[float, float] = (0.0, 0.0)  # begin and end, seconds since 1970
+    outcome: str = ""  # `committed`, `killed`, or the error; empty while it runs
+    printed: str = ""  # output of the code
+    instant: str = ""  # the instant in which it was frozen
+    locks: list[Holding] = field(default_factory=list)  # from the freeze to the end
 
     def __repr__(self) -> str:
         return f"{self.who}: {self.outcome or 'still running'}"
@@ -99,11 +84,7 @@ def attempt(write: Callable, *arguments: Any, **options: Any) -> Running:
 class Colleague:
     """A second notebook kernel with its own Spark; it ends with this notebook's kernel.
 
-    Args:
-        lab: the lesson's handle.
-
-    Raises:
-        LabError: the object store is reached by HTTPS.
+    Raises `LabError` if the object store is reached by HTTPS.
     """
 
     _running: ClassVar[dict[str, "Colleague"]] = {}
@@ -133,11 +114,7 @@ class Colleague:
 
     @classmethod
     def of(cls, lab) -> "Colleague":
-        """Return the colleague of a lesson.
-
-        Raises:
-            LabError: none was started.
-        """
+        """Return the colleague of a lesson, or raise LabError if none was started."""
         if lab.namespace not in cls._running:
             raise LabError("There is no colleague yet.", "run the lesson from its first cell.")
         return cls._running[lab.namespace]
@@ -153,32 +130,27 @@ class Colleague:
         self.run("\n".join(lines))
 
     def run(self, code: str) -> None:
-        """Run code in the colleague's notebook, wait until it has ended, and print its output.
+        """Run code in the colleague's notebook, wait for its end, and print its output.
 
-        Raises:
-            LabError: the code failed.
+        Raises `WriteFailed` if the code failed.
         """
-        done = self._run(code)
+        self.finish(self._start)
+        done = self.finish(self.begin(code))
         print(done.printed, end="")
         if done.outcome != COMMITTED:
             raise WriteFailed(done.outcome)
 
     def begin(self, code: str) -> Running:
-        """Start code in the colleague's notebook without waiting; `finish` waits.
-
-        Raises:
-            LabError: the notebook has been killed.
-        """
+        """Start code in the colleague's notebook without waiting; `finish` waits."""
         self._require_life()
         running = Running(COLLEAGUE, time.time())
         self._last = self._client.execute(code, store_history=False)
         return running
 
     def finish(self, running: Running, seconds: float = TIMEOUT_S) -> Running:
-        """Wait until the code has ended, and record how.
+        """Wait until the code has ended, and record its outcome.
 
-        Raises:
-            LabError: it has not ended in time, or the notebook has ended.
+        Raises `LabError` if it has not ended in time, or the notebook has ended.
         """
         deadline = time.monotonic() + seconds
         while not running.ended:
@@ -210,10 +182,7 @@ class Colleague:
         """Start the code, freeze it in the middle of its write while the body runs, then resume it.
 
         It is frozen when a data file of its write is in the store and its commit is not. It holds
-        no lock then, so the body can take one.
-
-        Raises:
-            WriteFailed: the write ended before a data file was in the store.
+        no lock then, so the body can take one. Raises `WriteFailed` if the write ended before.
         """
         self.finish(self._start)
         with self._locks() as locks, contextlib.ExitStack() as stack:
@@ -262,10 +231,6 @@ class Colleague:
             self._manager.cleanup_resources()
         with contextlib.suppress(RuntimeError):  # it is closed
             self._gate.close()
-
-    def _run(self, code: str) -> Running:
-        self.finish(self._start)
-        return self.finish(self.begin(code))
 
     def _freeze(self, data: Rule, stack: contextlib.ExitStack, running: Running) -> str:
         """Freeze the JVM after it has written a data file; return the instant of the write.
@@ -323,11 +288,7 @@ def forget_heartbeats(lab, table: str) -> None:
 
 
 def why_failed(text: str) -> str:
-    """Extract Hudi's exception from an error, without its package and stack trace.
-
-    Args:
-        text: text of a Python error that contains Java's stack trace.
-    """
+    """Extract Hudi's exception from an error with Java's stack trace, without its package."""
     pattern = r"(?:Caused by: |^: |\n: |^)((?:[a-z]\w*\.)+(\w+(?:Exception|Error)))(?:: (.*))?"
     found = [(m[2], m[3] or "") for m in re.finditer(pattern, text)]
     if not found:

@@ -18,20 +18,12 @@ NOTE = 190  # pixels for what stands beside the lanes
 
 @dataclass(frozen=True)
 class Race:
-    """Two writers of one table.
-
-    Args:
-        runs: each writer's run, by writer: `you`, `colleague`.
-        commits: for each completed instant: its writer, and its completion (seconds since 1970).
-        written: by writer, bytes of data files that belong to a complete commit.
-        wasted: by writer, bytes of data files that belong to none.
-        locks: times at which a writer held a lock.
-    """
+    """Two writers of one table; all dictionaries are by writer: `you`, `colleague`."""
 
     runs: dict[str, Running]
-    commits: list[tuple[str, float]]
-    written: Mapping[str, int]
-    wasted: Mapping[str, int]
+    commits: list[tuple[str, float]]  # writer and completion (s since 1970)
+    written: Mapping[str, int]  # bytes of data files that belong to a complete commit
+    wasted: Mapping[str, int]  # bytes of data files that belong to none
     locks: Sequence[Holding] = field(default_factory=list)
 
 
@@ -64,9 +56,8 @@ def race_of(lab, table: str, mine: Running, hers: Running) -> Race:
 def draw_race(race: Race) -> str:
     """Draw a lane for each writer and one for the lock, seconds from left to right.
 
-    Returns:
-        An `<svg>` element in the page's colours. A wide bar is a write, hatched while its process
-        was frozen; a tick is a commit, a cross an error. Bars in the lowest lane are the lock.
+    A wide bar is a write, hatched while its process was frozen; a tick is a commit, a cross an
+    error. Bars in the lowest lane are the lock.
     """
     begin = min(run.began for run in race.runs.values())
     end = max(run.ended for run in race.runs.values())
@@ -104,7 +95,6 @@ HATCH = (
 
 
 def _run(x, y: int, writer: str, race: Race) -> list[str]:
-    """Draw a writer's bar, its frozen part, its commits, its error, and its bytes."""
     run, colour = race.runs[writer], WRITER[writer]
     left, right = x(run.began), x(run.ended)
     bar = f"<rect x='{left:.1f}' y='{y}' width='{right - left:.1f}' height='20' rx='3'"

@@ -26,33 +26,18 @@ def lock_roots(lab) -> tuple[str, ...]:
 
 @dataclass
 class Node:
-    """A writer's place in the queue of a lock.
+    """A writer's place in the queue of a lock."""
 
-    Args:
-        path: the lock's path.
-        number: its place; the lowest number holds the lock.
-        writer: its creator; empty if unknown.
-        made: creation time, seconds since 1970.
-        gone: deletion time, seconds since 1970; 0 while it exists.
-    """
-
-    path: str
-    number: int
-    writer: str
-    made: float
-    gone: float = 0.0
+    path: str  # the lock's path
+    number: int  # its place; the lowest number holds the lock
+    writer: str  # its creator; empty if unknown
+    made: float  # seconds since 1970
+    gone: float = 0.0  # seconds since 1970; 0 while it exists
 
 
 @dataclass(frozen=True)
 class Holding:
-    """A period in which a writer held a lock.
-
-    Args:
-        path: the lock's path.
-        writer: the holder.
-        began: seconds since 1970.
-        ended: seconds since 1970.
-    """
+    """A period, in seconds since 1970, in which a writer held a lock."""
 
     path: str
     writer: str
@@ -63,10 +48,8 @@ class Holding:
 def holdings_of(nodes: Iterable[Node], now: float) -> list[Holding]:
     """Return the periods in which each writer held each lock.
 
-    A period starts when the previous holder's node is deleted, and ends when the writer's own is.
-
-    Args:
-        now: end of the period for nodes that still exist, seconds since 1970.
+    A period starts when the previous holder's node is deleted. It ends when the writer's own node
+    is deleted, or `now`.
     """
     free: dict[str, float] = {}
     found = []
@@ -80,12 +63,10 @@ def holdings_of(nodes: Iterable[Node], now: float) -> list[Holding]:
 
 
 class LockWatch:
-    """Watches all locks below some paths until it is stopped.
+    """Watches all locks below some paths, which need not exist, until it is stopped.
 
-    Args:
-        client: a connected kazoo client.
-        roots: the paths; they need not exist.
-        writer: returns the only writer that can take a lock at the moment.
+    `client` is a connected kazoo client; `writer` returns the only writer that can take a lock at
+    the moment.
     """
 
     def __init__(self, client: Any, roots: Iterable[str], writer: Callable[[], str]):
@@ -102,8 +83,7 @@ class LockWatch:
     def stop(self) -> list[Holding]:
         """Stop watching; return the periods in which the locks were held.
 
-        Raises:
-            LabError: ZooKeeper stopped answering.
+        Raises `LabError` if ZooKeeper stopped answering.
         """
         self._over.set()
         self._thread.join(5)
@@ -124,7 +104,8 @@ class LockWatch:
             before = self._writer()
             if time.monotonic() > searched + SEARCH_S:
                 paths, searched = self._lock_paths(), time.monotonic()
-            there = {(path, name) for path in paths for name in self._queue(path)}
+            there = {(path, name) for path in paths for name in self._children(path)}
+            there = {(path, name) for path, name in there if NODE.search(name)}
             writer = before if self._writer() == before else ""
             for path, name in there - self._open.keys():
                 self._note(path, name, writer)
@@ -141,9 +122,6 @@ class LockWatch:
             if not names:
                 found.append(path)
         return found
-
-    def _queue(self, path: str) -> list[str]:
-        return [name for name in self._children(path) if NODE.search(name)]
 
     def _children(self, path: str) -> list[str]:
         from kazoo.exceptions import NoNodeError

@@ -29,11 +29,7 @@ _kept: dict[str, tuple[bytes, Exam]] = {}  # by namespace: the last `build`, and
 
 
 class Requirements:
-    """What a variant's users want, as a page in the notebook.
-
-    Args:
-        variant: whose.
-    """
+    """The needs of a variant's users, as a page in the notebook."""
 
     def __init__(self, variant: Variant):
         self.variant = variant
@@ -57,16 +53,12 @@ class Requirements:
 
 
 def requirements(variant: str) -> Requirements:
-    """What is wanted of a variant.
-
-    Args:
-        variant: clickstream, iot or fraud.
-    """
+    """Return the requirements of clickstream, iot or fraud."""
     return Requirements(variant_named(variant))
 
 
 def samples(variant: str) -> list[tuple[str, str]]:
-    """One message of each version and three malformed ones: what it is, and its text."""
+    """Return kind and text of one message of each version and of three malformed ones."""
     story = variant_named(variant).story(PRACTICE_SEED)
     found = []
     for version, delivery in (("version 1", FIRST), ("version 2", VERSION_2)):
@@ -77,24 +69,19 @@ def samples(variant: str) -> list[tuple[str, str]]:
 
 
 class ExamResult:
-    """An exam that was taken; shows its phases.
-
-    Args:
-        record: what is kept of it.
-        answers: to the questions, as pandas tables; empty if they were not asked.
-    """
+    """An exam that was taken; shows its phases. `answers` has one table per question."""
 
     def __init__(self, record: Record, answers: dict[str, pd.DataFrame]):
         self.record, self.answers = record, answers
 
     @property
     def passed(self) -> bool:
-        """Whether all six phases are passed."""
+        """True if all six phases are passed."""
         return self.record.passed
 
     @property
     def life(self) -> pd.DataFrame:
-        """Each message of one key, and what the table showed after its delivery."""
+        """Messages of one key, and what the table showed after the delivery of each."""
         return pd.DataFrame(self.record.biography)
 
     def _title(self) -> str:
@@ -109,14 +96,7 @@ class ExamResult:
 
 
 def practice_topic(lab, variant: str) -> dict[str, str]:
-    """Send the first delivery of the practice seed to a topic of its own.
-
-    Args:
-        variant: clickstream, iot or fraud.
-
-    Returns:
-        What `build` gets as `source`: options of Spark's Kafka source.
-    """
+    """Send the practice seed's first delivery to its own topic; return Spark's Kafka options."""
     schedule = DeliverySchedule(lab, variant_named(variant).story(PRACTICE_SEED))
     schedule.deliver(FIRST)
     return schedule.source
@@ -127,10 +107,8 @@ def sit_exam(
 ) -> ExamResult:
     """Take the exam: six phases, each reported when it is over.
 
-    Args:
-        variant: clickstream, iot or fraud. The reference answers take their own.
-        seed: of the events; a fresh one without it, which is printed.
-        note: the decision note, for the record.
+    The reference answers take the exam of their own variant. Without a seed, a fresh one is used
+    and printed. `note` is the decision note, for the record.
     """
     code = getattr(answers, "__code__", None)
     if code and code.co_filename.startswith(REFERENCE) and variant != REFERENCE_VARIANT:
@@ -160,10 +138,9 @@ def examiner(
     go_on: bool = False,
     progress: Callable[[Phase], object] = lambda phase: None,
 ) -> Generator[Exam]:
-    """An exam whose process stays, warm, for the next one.
+    """Yield an exam whose process stays, warm, for the next one.
 
     Args:
-        variant: clickstream, iot or fraud.
         build: the pickled `build` alone.
         go_on: whether to use the last exam's tables again, if its `build` was the same.
         progress: called with each phase when it is over.

@@ -1,9 +1,8 @@
 """Commit metadata of a completed write, decoded from the timeline.
 
-A timeline file of table version 8 and later is an Avro container with an embedded schema. We use
-fastavro, which returns everything that Hudi wrote, also for archived instants. hudi-rs reads the
-same files, but it exposes no pending instants and no completion times, and it estimates sizes and
-rows.
+A timeline file of table version 8 and later is an Avro container with an embedded schema. fastavro
+returns everything that Hudi wrote, also for archived instants. hudi-rs exposes no pending instants
+and no completion times, and estimates sizes and rows.
 
 Source: `HoodieCommitMetadata` and `HoodieWriteStat` of Apache Hudi's timeline model.
 """
@@ -27,32 +26,18 @@ REWRITES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """One file of a write.
+    """One file of a write."""
 
-    Args:
-        partition: its folder below the table.
-        group: id of its file group.
-        name: file name.
-        kind: base, log or cdc.
-        written: number of records written: all rows of a base file, or the upserted records of a
-            log.
-        inserted: number of records that are new.
-        updated: number of records changed.
-        deleted: number of records removed.
-        size: bytes.
-        replaces: name of the base file that it supersedes; empty if there is none.
-    """
-
-    partition: str
-    group: str
+    partition: str  # its folder below the table
+    group: str  # id of its file group
     name: str
-    kind: str
-    written: int
+    kind: str  # base, log or cdc
+    written: int  # records: all rows of a base file, or the upserted records of a log
     inserted: int
     updated: int
     deleted: int
-    size: int
-    replaces: str
+    size: int  # bytes
+    replaces: str  # name of the base file that it supersedes; empty if there is none
 
     @property
     def changes(self) -> int:
@@ -62,29 +47,17 @@ class WrittenFile:
 
 @dataclass(frozen=True)
 class Commit:
-    """Metadata of one completed write.
+    """Metadata of one completed write."""
 
-    Args:
-        requested: requested time, an instant time (see `timeline`).
-        completed: completion time.
-        action: commit, deltacommit, compaction, clustering, replacecommit.
-        operation: as Hudi recorded it: UPSERT, INSERT, DELETE, COMPACT, CLUSTER and so on.
-        files: the files that it wrote.
-        replaced: partition and id of each file group that it replaced.
-        schema: type of each column; empty if the write recorded no schema.
-        checkpoint: batch number of a streaming write, by the query's identifier.
-        extra: all other metadata, by name.
-    """
-
-    requested: str
+    requested: str  # an instant time (see `timeline`), like `completed`
     completed: str
-    action: str
-    operation: str
+    action: str  # commit, deltacommit, compaction, clustering, replacecommit
+    operation: str  # as Hudi recorded it: UPSERT, INSERT, DELETE, COMPACT, CLUSTER and so on
     files: tuple[WrittenFile, ...]
-    replaced: tuple[tuple[str, str], ...]
-    schema: dict[str, str]
-    checkpoint: dict[str, str] | None
-    extra: dict[str, str]
+    replaced: tuple[tuple[str, str], ...]  # partition and id of each replaced file group
+    schema: dict[str, str]  # type of each column; empty if the write recorded no schema
+    checkpoint: dict[str, str] | None  # batch number of a streaming write, by query identifier
+    extra: dict[str, str]  # all other metadata, by name
 
     @property
     def rewrites(self) -> bool:
@@ -133,12 +106,7 @@ def read_avro(content: bytes) -> dict:
 
 
 def decode_commit(record: dict, instant: Instant) -> Commit:
-    """Convert the decoded metadata of a completed write to a `Commit`.
-
-    Args:
-        record: the write's `HoodieCommitMetadata` or `HoodieReplaceCommitMetadata`, from
-            `read_avro`.
-    """
+    """Convert a write's decoded metadata, from `read_avro`, to a `Commit`."""
     extra = dict(record.get("extraMetadata") or {})
     schema, checkpoint = extra.pop("schema", ""), extra.pop(CHECKPOINT, "")
     return Commit(
@@ -166,7 +134,7 @@ def written_files(record: dict) -> tuple[WrittenFile, ...]:
 
 
 def replaced_groups(record: dict) -> tuple[tuple[str, str], ...]:
-    """Return the partition and id of each file group that a write replaced, from its metadata."""
+    """Return the partition and id of each file group that a write replaced."""
     groups = record.get("partitionToReplaceFileIds") or {}
     return tuple((partition, group) for partition, found in groups.items() for group in found)
 

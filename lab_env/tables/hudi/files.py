@@ -13,11 +13,7 @@ class TableFiles(Protocol):
         """Bytes of each file, by its key."""
 
     def read(self, key: str) -> bytes:
-        """Content of one file.
-
-        Raises:
-            FileNotFoundError: the file is gone; a writer may have archived it.
-        """
+        """Content of one file; FileNotFoundError if a writer has archived or deleted it."""
 
 
 class LocalFolder:

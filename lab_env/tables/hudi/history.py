@@ -26,11 +26,7 @@ def is_manifest(key: str) -> bool:
 
 
 def valid_files(contents: Mapping[str, bytes]) -> list[str]:
-    """Return the keys of the history's valid files.
-
-    Args:
-        contents: content of `_version_` and of the manifests, by key; other keys are ignored.
-    """
+    """Return the keys of the history's valid files, given its `_version_` and manifests by key."""
     version = contents.get(f"{HISTORY}_version_", b"").decode().strip()
     manifest = contents.get(f"{HISTORY}manifest_{version}")
     if not manifest:
@@ -39,11 +35,7 @@ def valid_files(contents: Mapping[str, bytes]) -> list[str]:
 
 
 def archived_instants(contents: Mapping[str, bytes]) -> list[tuple[Instant, dict]]:
-    """Return the archived instants and their decoded metadata, ordered by requested time.
-
-    Args:
-        contents: content of the history's `_version_`, manifests and data files, by key.
-    """
+    """Return the archived instants and their decoded metadata, ordered by requested time."""
     instants = []
     for key in valid_files(contents):
         if key in contents:

@@ -25,12 +25,7 @@ PARQUET = b"PAR1"
 
 @dataclass(frozen=True, order=True)
 class Damage:
-    """One damaged file.
-
-    Args:
-        key: its path below the table.
-        why: the damage, in words.
-    """
+    """One damaged file: its path below the table, and the damage in words."""
 
     key: str
     why: str
@@ -42,15 +37,8 @@ class Damage:
 def damaged_files(files: TableFiles) -> list[Damage]:
     """Return the damaged files of the timeline and of the table's latest state.
 
-    Args:
-        files: the table's files. Stop writers first: a file that one has just cleaned counts as
-            missing.
-
-    Returns:
-        One entry per damaged file; empty if the table is intact.
-
-    Raises:
-        TableNotFound: there is no Hudi table at the path.
+    Stop writers first: a file that one has just cleaned counts as missing. Raises `TableNotFound`
+    if there is no Hudi table at the path.
     """
     sizes = files.sizes()
     if unreadable := list(_unreadable_instants(files, sizes)):
@@ -61,8 +49,7 @@ def damaged_files(files: TableFiles) -> list[Damage]:
         for record in snapshot.records.values()
         for file in written_files(record)
     }
-    current = [file for part in snapshot.current for file in part.files if file.kind != "cdc"]
-    found = [damage for file in current if (damage := _damage(files, file, recorded))]
+    found = [damage for file in snapshot.read_files if (damage := _damage(files, file, recorded))]
     return sorted([*found, *_missing(snapshot), *damaged_metadata(files)])
 
 
@@ -71,20 +58,15 @@ def damaged_metadata(files: TableFiles) -> list[Damage]:
 
     Hudi skips unreadable logs there, so writers overlook files and readers miss rows.
     """
-    logs = [
-        key for key in files.sizes() if key.startswith(METADATA) and _is_log(key.rpartition("/")[2])
-    ]
     found = []
-    for key in logs:
+    for key in files.sizes():
+        name = parse_data_name(key.rpartition("/")[2]) if key.startswith(METADATA) else None
+        if name is None or name.kind != "log":
+            continue
         with contextlib.suppress(FileNotFoundError):  # cleaned meanwhile
             if why := log_damage(files.read(key)):
                 found.append(Damage(key, why))
     return found
-
-
-def _is_log(name: str) -> bool:
-    parsed = parse_data_name(name)
-    return parsed is not None and parsed.kind == "log"
 
 
 def log_damage(content: bytes) -> str:
@@ -109,7 +91,7 @@ def log_damage(content: bytes) -> str:
 
 
 def _unreadable_instants(files: TableFiles, sizes: dict[str, int]) -> Iterator[Damage]:
-    """Yield completed instants whose metadata cannot be decoded."""
+    """Yield completed writes whose metadata cannot be decoded."""
     for key in sizes:
         instant = parse_timeline_key(key) if key.startswith(TIMELINE) else None
         if instant is None or not instant.completed or not instant.writes:
@@ -129,17 +111,15 @@ def _damage(
     files: TableFiles, file: DataFile, recorded: dict[tuple[str, str], WrittenFile]
 ) -> Damage | None:
     written = recorded.get((file.partition, file.name))
+    why = ""
     if written and written.size != file.size:
         why = f"{file.size:,} bytes, but its commit recorded {written.size:,}"
-        return Damage(file.key, why)
-    if file.kind == "log":
+    elif file.kind == "log":
         why = log_damage(files.read(file.key))
     elif written is None and file.name.endswith(".parquet"):
         content = files.read(file.key)
-        whole = content[:4] == PARQUET == content[-4:]
-        why = "" if whole else "it does not end like a Parquet file"
-    else:
-        why = ""
+        if not content[:4] == PARQUET == content[-4:]:
+            why = "it does not end like a Parquet file"
     return Damage(file.key, why) if why else None
 
 

@@ -18,15 +18,10 @@ BEFORE_ALL, NEVER = "", "9" * 17
 
 @dataclass(frozen=True)
 class Moment:
-    """A table at the completion of one instant.
-
-    Args:
-        table: the table at that time, without uncommitted files. Its `since` is the table at the
-            moment before, or None if unknown.
-    """
+    """A table at the completion of one instant."""
 
     instant: Instant
-    table: Snapshot
+    table: Snapshot  # without uncommitted files; `since` is the moment before, None if unknown
 
     @property
     def added(self) -> list[DataFile]:
@@ -36,10 +31,10 @@ class Moment:
     @property
     def superseded(self) -> list[DataFile]:
         """Data files still stored that queries of the latest state no longer read."""
-        before = self.table.since.current if self.table.since else ()
-        now = {file.key for file in _files_of(self.table.current)}
+        before = self.table.since.read_files if self.table.since else ()
+        now = {file.key for file in self.table.read_files}
         stored = {file.key for file in self.table.files}
-        return sorted(f for f in _files_of(before) if f.key in stored and f.key not in now)
+        return sorted(f for f in before if f.key in stored and f.key not in now)
 
     @property
     def removed(self) -> list[DataFile]:
@@ -51,24 +46,17 @@ class Moment:
 class Past:
     """The part of a table's past that can be rebuilt.
 
-    Args:
-        moments: the newest moments, oldest first.
-        completed: number of completed instants on the timeline and in its archive.
-        unknown: the oldest completed instants. Their moments cannot be rebuilt, because a later
-            clean deleted files whose write is no longer recorded.
-        older_files: stored files whose write is no longer recorded, so that no moment adds them.
-        undone: requested times of instants that a restore removed from the timeline.
-        lost: files of the last moment that are missing from the listing.
-        uncommitted: stored files that no completed instant wrote.
+    The `unknown` instants have no moment, because a later clean deleted files whose write is no
+    longer recorded.
     """
 
-    moments: tuple[Moment, ...]
-    completed: int
-    unknown: tuple[Instant, ...]
-    older_files: tuple[DataFile, ...]
-    undone: tuple[str, ...]
-    lost: tuple[DataFile, ...]
-    uncommitted: tuple[DataFile, ...]
+    moments: tuple[Moment, ...]  # the newest moments, oldest first
+    completed: int  # number of completed instants on the timeline and in its archive
+    unknown: tuple[Instant, ...]  # the oldest completed instants
+    older_files: tuple[DataFile, ...]  # stored files whose write is no longer recorded
+    undone: tuple[str, ...]  # requested times of instants that a restore removed from the timeline
+    lost: tuple[DataFile, ...]  # files of the last moment that are missing from the listing
+    uncommitted: tuple[DataFile, ...]  # stored files that no completed instant wrote
 
 
 @dataclass(frozen=True)
@@ -81,11 +69,7 @@ class _Life:
 
 
 def past_of(table: Snapshot, last: int) -> Past:
-    """Rebuild a table's past from a snapshot.
-
-    Args:
-        last: maximum number of moments; the newest ones are returned.
-    """
+    """Rebuild a table's past from a snapshot: its newest moments, at most `last`."""
     done = sorted(
         (instant for instant in (*table.history, *table.instants) if instant.completed),
         key=lambda instant: (instant.completed, instant.requested),
@@ -119,7 +103,7 @@ def _lives(table: Snapshot, done: Iterable[Instant]) -> list[_Life]:
     """Return all files of known size: those that a write recorded, and those still stored."""
     completed = {(instant.action, instant.requested): instant.completed for instant in done}
     stored = {file.key for file in table.files}
-    deleted = {_key(file): completed["clean", file.cleaned] for file in table.cleaned}
+    deleted = {file.key: completed["clean", file.cleaned] for file in table.cleaned}
     lives = {}
     for (action, requested), record in table.records.items():
         for found in written_files(record):
@@ -144,7 +128,7 @@ def _first_known(table: Snapshot, done: Iterable[Instant], lives: Iterable[_Life
     longer recorded.
     """
     known = {life.file.key for life in lives}
-    cleans = {file.cleaned for file in table.cleaned if _key(file) not in known}
+    cleans = {file.cleaned for file in table.cleaned if file.key not in known}
     found = (i.completed for i in done if i.action == "clean" and i.requested in cleans)
     return max(found, default=BEFORE_ALL)
 
@@ -152,9 +136,10 @@ def _first_known(table: Snapshot, done: Iterable[Instant], lives: Iterable[_Life
 def _table_at(
     table: Snapshot, now: str, lives: Iterable[_Life], since: Snapshot | None
 ) -> Snapshot:
-    """Return the table's state at a time."""
     instants = sorted(
-        instant if instant.completed and instant.completed <= now else _pending(instant)
+        instant
+        if instant.completed and instant.completed <= now
+        else replace(instant, completed="", state=PENDING)
         for instant in (*table.history, *table.instants)
         # A savepoint has the requested time of the write that it protects.
         if (instant.completed if instant.action == "savepoint" else instant.requested) <= now
@@ -179,10 +164,6 @@ def _table_at(
     )
 
 
-def _pending(instant: Instant) -> Instant:
-    return replace(instant, completed="", state=PENDING)
-
-
 def _planned_at(table: Snapshot, instants: Iterable[Instant]) -> tuple[tuple[str, str, str], ...]:
     """Return file group, requested time and action of each plan that is pending in `instants`.
 
@@ -205,12 +186,3 @@ def _undone(table: Snapshot) -> tuple[str, ...]:
     """Return instants undone by restores, not by rollbacks, which may undo incomplete writes."""
     restores = (record for (action, _), record in table.records.items() if action == "restore")
     return tuple(sorted(i for record in restores for i in record.get("instantsToRollback") or ()))
-
-
-def _files_of(slices: Iterable) -> list[DataFile]:
-    """Return the files in slices that a query of the latest state reads: all but change logs."""
-    return [file for part in slices for file in part.files if file.kind != "cdc"]
-
-
-def _key(file) -> str:
-    return f"{file.partition}/{file.name}" if file.partition else file.name

@@ -145,7 +145,6 @@ def _decode(
 def _data_files(
     sizes: Mapping[str, int], records: Records, is_committed: Callable[[str], bool]
 ) -> tuple[DataFile, ...]:
-    """Return the data files among listed files."""
     rows = {
         (file.partition, file.name): file.changes
         for record in records.values()
@@ -188,7 +187,6 @@ def replaced_by(records: Records) -> list[tuple[str, str]]:
 
 
 def _cleaned(records: Records) -> tuple[CleanedFile, ...]:
-    """Return the files that completed cleans deleted."""
     cleaned = set()
     for (action, requested), record in records.items():
         if action != "clean":

@@ -22,30 +22,15 @@ class CommitNotFound(LookupError):
     """No completed write has this requested time."""
 
 
-@dataclass(frozen=True, order=True)
-class DataFile:
-    """One base file, log file or change log.
+@dataclass(frozen=True)
+class GroupFile:
+    """One base file, log file or change log, stored or deleted."""
 
-    Args:
-        partition: its folder below the table; empty for a table without partitions.
-        group: id of its file group.
-        instant: requested time of the action that wrote it.
-        kind: base, log or cdc.
-        name: file name.
-        size: bytes.
-        committed: whether that action is complete; readers skip uncommitted files.
-        rows: number of rows in a base file, or of changes in a log; None if no commit records it,
-            as for a change log (cdc).
-    """
-
-    partition: str
-    group: str
-    instant: str
-    kind: str
+    partition: str  # its folder below the table; empty for a table without partitions
+    group: str  # id of its file group
+    instant: str  # requested time of the action that wrote it
+    kind: str  # base, log or cdc
     name: str
-    size: int
-    committed: bool
-    rows: int | None = None
 
     @property
     def key(self) -> str:
@@ -54,49 +39,37 @@ class DataFile:
 
 
 @dataclass(frozen=True, order=True)
-class CleanedFile:
-    """One file that a clean deleted.
+class DataFile(GroupFile):
+    """A stored file."""
 
-    Args:
-        partition: its folder below the table.
-        group: id of its file group.
-        instant: requested time of the action that wrote it.
-        kind: base, log or cdc.
-        name: file name.
-        cleaned: requested time of the clean.
-    """
+    size: int  # bytes
+    committed: bool  # whether the action that wrote it is complete; readers skip other files
+    rows: int | None = None  # of a base file, or changes of a log; None if not recorded (cdc)
 
-    partition: str
-    group: str
-    instant: str
-    kind: str
-    name: str
-    cleaned: str
+
+@dataclass(frozen=True, order=True)
+class CleanedFile(GroupFile):
+    """A file that a clean deleted."""
+
+    cleaned: str  # requested time of the clean
 
 
 @dataclass(frozen=True)
 class FileSlice:
     """One version of a file group: a base file and the logs written on top of it.
 
-    Args:
-        partition: its folder below the table.
-        group: id of its file group.
-        instant: requested time at which it begins: that of its base file, of its first log, or of
-            the pending compaction that will write its base file.
-        base: the base file; None while there are only logs.
-        logs: ordered by instant, including change logs (cdc), which no snapshot query reads.
-        current: whether a query of the latest state reads it. While a compaction is pending, a
-            query reads two slices: the one to be compacted and the new one.
-        planned: whether it is the new slice of a pending compaction; it may have no file yet.
+    It begins at the requested time of its base file, of its first log, or of the pending compaction
+    that will write its base file. While a compaction is pending, a query reads two slices: the one
+    to be compacted and the new one.
     """
 
     partition: str
     group: str
-    instant: str
-    base: DataFile | None
-    logs: tuple[DataFile, ...]
-    current: bool
-    planned: bool = False
+    instant: str  # requested time at which it begins
+    base: DataFile | None  # None while there are only logs
+    logs: tuple[DataFile, ...]  # ordered by instant, including change logs
+    current: bool  # whether a query of the latest state reads it
+    planned: bool = False  # the new slice of a pending compaction; it may have no file yet
 
     @property
     def files(self) -> tuple[DataFile, ...]:
@@ -109,12 +82,7 @@ class Snapshot:
     """A table at one moment.
 
     Args:
-        path: path of the table.
-        name: the table's name.
-        table_type: COPY_ON_WRITE or MERGE_ON_READ.
-        version: table version.
         instants: the active timeline, ordered by requested time.
-        files: data files.
         replaced: id of each replaced file group that is still stored, with the requested time of
             the clustering or overwrite that replaced it.
         bookkeeping: part (timeline, metadata or other), key and bytes of each object that is not a
@@ -131,7 +99,7 @@ class Snapshot:
 
     path: str
     name: str
-    table_type: str
+    table_type: str  # COPY_ON_WRITE or MERGE_ON_READ
     version: int
     instants: tuple[Instant, ...]
     files: tuple[DataFile, ...]
@@ -146,14 +114,10 @@ class Snapshot:
     compared_with: str = field(default="the last look", compare=False, repr=False)
 
     def commit(self, requested: str | None = None) -> Commit:
-        """Return the metadata of a completed write.
+        """Return the metadata of a completed write, by default of the one completed last.
 
-        Args:
-            requested: the write's requested time, as in `instants` and in file names; by default
-                that of the write completed last, which may be a compaction or a clustering.
-
-        Raises:
-            CommitNotFound: no write is complete, or none has this requested time.
+        The latter may be a compaction or a clustering. Raises `CommitNotFound` if no write is
+        complete, or none has this requested time.
         """
         writes = self.completed_writes
         if not writes:
@@ -201,6 +165,11 @@ class Snapshot:
         return tuple(part for part in self.slices if part.current)
 
     @property
+    def read_files(self) -> list[DataFile]:
+        """Files that a query of the latest state reads: those of `current` except change logs."""
+        return [file for part in self.current for file in part.files if file.kind != "cdc"]
+
+    @property
     def uncommitted(self) -> tuple[DataFile, ...]:
         """Files of incomplete actions; readers skip them."""
         return tuple(file for file in self.files if not file.committed)
@@ -233,14 +202,10 @@ class Snapshot:
 
     @property
     def rows(self) -> int | None:
-        """Number of rows that a query of the latest state returns.
-
-        None if unmerged logs or missing commits make the number unknown.
-        """
-        files = [file for part in self.current for file in part.files if file.kind != "cdc"]
-        if any(file.kind == "log" or file.rows is None for file in files):
+        """Number of rows in the latest state; None if unmerged logs or missing commits hide it."""
+        if any(file.kind == "log" or file.rows is None for file in self.read_files):
             return None
-        return sum(file.rows or 0 for file in files)
+        return sum(file.rows or 0 for file in self.read_files)
 
     @property
     def metadata_partitions(self) -> pd.DataFrame:
@@ -289,9 +254,9 @@ class Snapshot:
         return pd.DataFrame(rows, columns=columns)
 
     def __sub__(self, before: "Snapshot") -> pd.DataFrame:
-        """Return the objects that differ from `before`.
+        """Return the objects that differ from `before`, as `frame()` does.
 
-        The first column is `change` (new, gone or changed); the others are those of `frame()`.
+        The additional first column `change` is new, gone or changed.
         """
         both = self.frame().merge(
             before.frame(),
@@ -342,5 +307,4 @@ class Snapshot:
 
     @cached_property
     def _pending_compactions(self) -> dict[str, str]:
-        """Return the requested time of each pending compaction, by file group."""
         return {group: begin for group, begin, action in self.planned if action == "compaction"}

@@ -29,19 +29,15 @@ WRITING_ACTIONS = (
 class Instant:
     """One action on the timeline.
 
-    Args:
-        requested: requested time, an instant time.
-        completed: completion time; empty while the action is pending.
-        action: commit, deltacommit, compaction, clean and so on. Hudi names the file that completes
-            a compaction `commit`, that of a log compaction `deltacommit`, and that of a clustering
-            `replacecommit`. A `Snapshot` lists them as compaction, logcompaction and clustering.
-        state: completed, inflight or requested.
+    Hudi names the file that completes a compaction `commit`, that of a log compaction
+    `deltacommit`, and that of a clustering `replacecommit`. A `Snapshot` lists them as compaction,
+    logcompaction and clustering.
     """
 
-    requested: str
-    completed: str
-    action: str
-    state: str
+    requested: str  # requested time, an instant time
+    completed: str  # completion time; empty while the action is pending
+    action: str  # commit, deltacommit, compaction, clean and so on
+    state: str  # completed, inflight or requested
 
     @property
     def writes(self) -> bool:
@@ -51,17 +47,11 @@ class Instant:
 
 @dataclass(frozen=True)
 class DataName:
-    """Parts of a data file's name.
+    """Parts of a data file's name."""
 
-    Args:
-        group: the file group's id.
-        instant: requested time of the action that wrote the file.
-        kind: base, log or cdc.
-    """
-
-    group: str
-    instant: str
-    kind: str
+    group: str  # the file group's id
+    instant: str  # requested time of the action that wrote the file
+    kind: str  # base, log or cdc
 
 
 def parse_timeline_name(name: str) -> Instant | None:
@@ -77,10 +67,8 @@ def parse_timeline_name(name: str) -> Instant | None:
 def parse_timeline_key(key: str) -> Instant | None:
     """Parse the key of a file in a table's active timeline; None for any other file.
 
-    Files of the metadata table's own timeline return None, too.
-
-    Args:
-        key: the file's key, below the table or in full.
+    The key may be below the table or in full. Files of the metadata table's own timeline return
+    None, too.
     """
     folder, _, name = f"/{key}".rpartition("/")
     if folder.endswith("/.hoodie/timeline") and "/.hoodie/metadata/" not in folder:

@@ -38,23 +38,14 @@ DELETES = ("DeleteObject", "DeleteMultipleObjects", "AbortMultipartUpload")
 
 @dataclass(frozen=True)
 class BucketUsage:
-    """Requests to a bucket, and their bytes.
+    """Requests to a bucket, and their bytes."""
 
-    Args:
-        puts: requests that write an object or a part of one.
-        lists: requests for a listing.
-        gets: requests for an object, for a part of it, or for its size and date.
-        deletes: requests that delete; clouds do not charge for them.
-        bytes_written: total size of the objects written.
-        bytes_read: total size of the content sent to readers.
-    """
-
-    puts: int = 0
+    puts: int = 0  # that write an object or a part of one
     lists: int = 0
-    gets: int = 0
-    deletes: int = 0
-    bytes_written: int = 0
-    bytes_read: int = 0
+    gets: int = 0  # for an object, for a part of it, or for its size and date
+    deletes: int = 0  # clouds do not charge for these
+    bytes_written: int = 0  # total size of the objects written
+    bytes_read: int = 0  # total size of the content sent to readers
 
     def __sub__(self, earlier: "BucketUsage") -> "BucketUsage":
         before = asdict(earlier)
@@ -84,11 +75,7 @@ def usage_in(metrics: str, written: str) -> BucketUsage:
 
 
 class MeteredBucket:
-    """A bucket for one sink, whose usage MinIO counts.
-
-    Args:
-        sink: last part of the bucket's name.
-    """
+    """A bucket for one sink, whose usage MinIO counts; its name ends in the sink's."""
 
     def __init__(self, endpoints: Endpoints, sink: str):
         self.endpoints = replace(endpoints, bucket=f"{endpoints.bucket}-bench-{sink}")
@@ -102,8 +89,7 @@ class MeteredBucket:
     def make(self) -> None:
         """Recreate the bucket, and find out which of MinIO's counters has the bytes written.
 
-        Raises:
-            LabError: the store has no such metrics.
+        Raises `LabError` if the store has no such metrics.
         """
         self.remove()
         s3 = store.client(self.endpoints)

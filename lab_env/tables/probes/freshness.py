@@ -37,18 +37,11 @@ def event_freshness(
 
 
 def batch_completions(batches: pd.DataFrame, completions: dict[str, float]) -> np.ndarray:
-    """Return the time when each batch became visible.
+    """Return the time (s since 1970) when each batch became visible; NaN where unknown.
 
     A file sink names its log entries by batch number. A Hudi table has one completed write per
-    batch, in the same order.
-
-    Args:
-        batches: one sink's batches in order, with `batch`.
-        completions: completion time of the sink's commits, by name.
-
-    Returns:
-        Completion times (s since 1970) in the order of `batches`; NaN where unknown. All are
-        unknown if the table's number of commits differs from the stream's number of batches.
+    batch, in the same order; if their numbers differ, all times are unknown. The arguments are
+    those of `event_freshness`.
     """
     if not any(map(is_instant, completions)):  # batch numbers of a file sink
         return np.array([completions.get(str(batch), np.nan) for batch in batches["batch"]])

@@ -14,9 +14,8 @@ from urllib.request import urlopen
 class InputBytes:
     """Counts the input of the jobs that run inside a `with` block.
 
-    Args:
-        spark: the session; its UI must be on, because the numbers come from its REST API.
-        path: path of the table; S3A counts per bucket.
+    The session's UI must be on, because the numbers come from its REST API. `path` names the bucket
+    whose S3A counter `sent` reads.
     """
 
     def __init__(self, spark, path: str):
@@ -52,14 +51,9 @@ class InputBytes:
 
 
 def input_of(group: str, jobs: list[dict], stages: list[dict]) -> int:
-    """Sum the input of one job group.
+    """Sum the input bytes of one job group from the answers of Spark's REST API.
 
-    Args:
-        jobs: response of Spark's REST API for `jobs`.
-        stages: response for `stages`. Failed attempts are counted, because they read data, too.
-
-    Returns:
-        Bytes.
+    Failed attempts of a stage count, because they read data, too.
     """
     wanted = {stage for job in jobs if job.get("jobGroup") == group for stage in job["stageIds"]}
     return sum(stage["inputBytes"] for stage in stages if stage["stageId"] in wanted)

@@ -15,11 +15,7 @@ _STREAM = re.compile(
 
 
 class Reads:
-    """Objects that were read; filled in when the block of `watch` ends.
-
-    Args:
-        log: the debug log of the S3A client.
-    """
+    """Objects that were read, by the S3A client's debug log; filled in after `watch`."""
 
     def __init__(self, log: str = ""):
         self.log = log
@@ -38,14 +34,9 @@ class Reads:
 
 @contextmanager
 def watch(lab) -> Generator[Reads]:
-    """Record the reads of a lab's Spark driver in a `with` block.
+    """Record the reads of a lab's Spark driver in a `with` block; complete after the block.
 
-    Args:
-        lab: the lesson's lab. If its Spark runs on a cluster, the executors' reads are not
-            recorded.
-
-    Yields:
-        The reads, complete after the block.
+    If its Spark runs on a cluster, the executors' reads are not recorded.
     """
     reads = Reads()
     begin = lab.spark_log.stat().st_size

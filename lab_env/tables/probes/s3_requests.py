@@ -21,29 +21,20 @@ COUNTERS = {
 
 @dataclass
 class Requests:
-    """Requests sent during a block; all 0 until the block has ended.
+    """Requests sent during a block; all 0 until the block has ended."""
 
-    Args:
-        get: requests for (a part of) an object.
-        head: requests for an object's size and date.
-        list: requests for a listing.
-        total: all requests, including those that write or delete.
-        bytes: bytes read from objects.
-    """
-
-    get: int = 0
-    head: int = 0
-    list: int = 0
-    total: int = 0
-    bytes: int = 0
+    get: int = 0  # for (a part of) an object
+    head: int = 0  # for an object's size and date
+    list: int = 0  # for a listing
+    total: int = 0  # all requests, including those that write or delete
+    bytes: int = 0  # bytes read from objects
 
 
 @contextmanager
 def count_requests(spark) -> Generator[Requests]:
     """Count the requests of a session in a `with` block, including those of other threads.
 
-    Yields:
-        The counts, filled in at the end of the block.
+    The counts are filled in at the end of the block.
     """
     before = _counters(spark)
     sent = Requests()

@@ -6,14 +6,7 @@ lists the files of the table before any filter has skipped one.
 
 
 def files_read(query) -> int:
-    """Run a query and count the files that its scans read.
-
-    Args:
-        query: a Spark DataFrame; all its rows are computed.
-
-    Returns:
-        The sum of the metric "number of files read" over the scans of the plan.
-    """
+    """Run a Spark query with all its rows, and count the files that its scans read."""
     return rows_and_files_read(query)[1]
 
 

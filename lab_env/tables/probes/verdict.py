@@ -14,16 +14,12 @@ LOWER, HIGHER, EQUAL, INCONCLUSIVE = "lower", "higher", "equal", "inconclusive"
 
 @dataclass(frozen=True)
 class Spread:
-    """Summary of one variant's figures over the rounds.
-
-    Args:
-        rounds: number of rounds.
-    """
+    """Summary of one variant's figures over the rounds."""
 
     median: float
     low: float
     high: float
-    rounds: int
+    rounds: int  # number of rounds
 
     @classmethod
     def of(cls, figures: Sequence[float]) -> "Spread":
@@ -37,12 +33,11 @@ class Spread:
 
 
 def verdict(this: Spread, other: Spread) -> str:
-    """Compare one variant with another.
+    """Compare one variant with another: `LOWER`, `HIGHER`, `EQUAL` or `INCONCLUSIVE`.
 
-    Returns:
-        `LOWER` or `HIGHER` if `this` differs from `other` by more than the noise; `EQUAL` if every
-        round of both gave the same figure; otherwise `INCONCLUSIVE`. A single round is always
-        inconclusive, because it does not show how much the figures vary.
+    `LOWER` and `HIGHER` mean that `this` differs from `other` by more than the noise; `EQUAL`, that
+    every round of both gave the same figure. A single round is always inconclusive, because it does
+    not show how much the figures vary.
     """
     if min(this.rounds, other.rounds) < 2:
         return INCONCLUSIVE

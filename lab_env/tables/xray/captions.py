@@ -1,5 +1,7 @@
 """Descriptions of the X-ray's parts, for its text form and its hover texts."""
 
+import pandas as pd
+
 from lab_env.platform.display.units import duration_text, size_text
 from lab_env.tables.hudi.table import CleanedFile, DataFile, FileSlice, Instant, Snapshot
 from lab_env.tables.hudi.timeline import seconds_between
@@ -94,10 +96,9 @@ def slice_of(table: Snapshot, part: FileSlice, indent: int = 0) -> str:
 
 def rows(count: int) -> str:
     """Abbreviate a number: `950`, `1,234`, `12.3k`, `4.0M`."""
-    for scale, unit in ((1e6, "M"), (1e4, "k")):
-        if count >= scale:
-            return f"{count / (1e6 if unit == 'M' else 1e3):.1f}{unit}"
-    return f"{count:,}"
+    if count >= 1e6:
+        return f"{count / 1e6:.1f}M"
+    return f"{count / 1e3:.1f}k" if count >= 1e4 else f"{count:,}"
 
 
 def content(table: Snapshot, partition: str, group: str) -> str:
@@ -138,20 +139,9 @@ def totals(table: Snapshot) -> str:
     return words if table.rows is None else f"{plural(table.rows, 'row')} · {words}"
 
 
-def parts(table: Snapshot) -> list[tuple[str, str]]:
-    """Describe each part of the table with its objects and bytes."""
-    return [
-        (row.Index, f"{row.Index} {row.objects} ({size_text(row.bytes)})")
-        for row in table.parts().itertuples()
-    ]
-
-
-def metadata(table: Snapshot) -> list[str]:
-    """Describe each partition of the metadata table with its objects and bytes."""
-    return [
-        f"{row.Index} {row.objects} ({size_text(row.bytes)})"
-        for row in table.metadata_partitions.itertuples()
-    ]
+def parts(counts: pd.DataFrame) -> list[str]:
+    """Describe each row of `Snapshot.parts` or `metadata_partitions`: its objects and bytes."""
+    return [f"{row.Index} {row.objects} ({size_text(row.bytes)})" for row in counts.itertuples()]
 
 
 def short_group(group: str) -> str:

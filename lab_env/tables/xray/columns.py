@@ -11,15 +11,10 @@ UNDONE = "rolled back"
 
 @dataclass(frozen=True)
 class Column:
-    """One column.
+    """One column."""
 
-    Args:
-        instant: the instant; None for the column of all older instants.
-        seconds: time since the previous column's instant; None if there is none.
-    """
-
-    instant: Instant | None
-    seconds: float | None = None
+    instant: Instant | None  # None for the column of all older instants
+    seconds: float | None = None  # since the previous column's instant; None if there is none
 
     @property
     def has_files(self) -> bool:
@@ -29,14 +24,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Columns:
-    """All columns, from old to new.
-
-    Args:
-        earlier: number of the active timeline's instants that have no column of their own.
-    """
+    """All columns, from old to new."""
 
     all: tuple[Column, ...]
-    earlier: int
+    earlier: int  # instants of the active timeline that have no column of their own
 
     def index(self, requested: str) -> int:
         """Return the column of an instant's files; 0 if the instant has no column."""

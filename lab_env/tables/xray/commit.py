@@ -5,9 +5,7 @@ from lab_env.platform.display.units import duration_text
 from lab_env.tables.hudi.commits import Commit, WrittenFile
 from lab_env.tables.hudi.timeline import seconds_between
 from lab_env.tables.xray import colours
-from lab_env.tables.xray.captions import clock, counted
-
-FILE_KINDS = ("base", "log", "cdc")
+from lab_env.tables.xray.captions import SHORT, clock, counted
 
 
 def commit_text(commit: Commit) -> str:
@@ -31,7 +29,7 @@ def commit_html(commit: Commit) -> str:
 
 def _facts(commit: Commit) -> dict[str, str]:
     """Return the card's facts in order, by label."""
-    counts = {kind: sum(file.kind == kind for file in commit.files) for kind in FILE_KINDS}
+    counts = {kind: sum(file.kind == kind for file in commit.files) for kind in SHORT}
     kinds = ", ".join(f"{count} {kind}" for kind, count in counts.items() if count) or "none"
     took = duration_text(seconds_between(commit.requested, commit.completed))
     facts = {

@@ -29,8 +29,7 @@ SHAPES = {
 def as_html(table: Snapshot, styled: bool = True) -> str:
     """Draw a snapshot, with at most 200 file groups; a line gives the number of the others.
 
-    Args:
-        styled: include the style sheet, which several drawings on one page can share.
+    `styled` includes the style sheet, which several drawings on one page can share.
     """
     groups = groups_of(table)
     count = sum(map(len, groups.values()))

@@ -17,22 +17,16 @@ from lab_env.tables.xray import captions, colours
 from lab_env.tables.xray.drawing import as_html
 
 STEPS = 30  # maximum number of drawings that a notebook and a page show smoothly
-KINDS = {"base": "base file", "log": "log", "cdc": "cdc log"}
 
 
 @dataclass(frozen=True)
 class Player:
-    """A table's past that a notebook shows as a player and `print` as text.
-
-    Args:
-        name: the table's name.
-    """
+    """A table's past that a notebook shows as a player and `print` as text."""
 
     name: str
     past: Past
 
     def __repr__(self) -> str:
-        """Describe each step in a paragraph; then state where the past begins and what it lacks."""
         lines = [f"{self.name}: {captions.counted(len(self.past.moments), 'step')}"]
         for number, moment in enumerate(self.past.moments, 1):
             lines += [f"{number} {heading(moment)}", *(f"  {fact}" for fact in facts(moment))]
@@ -82,25 +76,16 @@ def facts(moment: Moment) -> list[str]:
         lines.append(_operation(table.commit(instant.requested)))
     elif instant.action != "clean":  # a clean's effect is described by its files
         lines.append(captions.effect(table, instant))
-    changes = {
-        "added": moment.added,
-        "replaced": moment.superseded,
-        "cleaned": moment.removed,
-    }
-    after = {
-        "replaced": ": still stored, no longer read",
-        "cleaned": ": no longer stored",
-    }
-    if table.since:
-        lines += [
-            f"{verb} {amount(files)}{after.get(verb, '')}"
-            for verb, files in changes.items()
-            if files
-        ]
-        lines += [] if any(changes.values()) else ["no data file changed"]
+    if not table.since:
+        changes = ["the step before is not known, so nothing is marked as new"]
     else:
-        lines.append("the step before is not known, so nothing is marked as new")
-    return [line for line in lines if line]
+        kinds = (
+            ("added", moment.added, ""),
+            ("replaced", moment.superseded, ": still stored, no longer read"),
+            ("cleaned", moment.removed, ": no longer stored"),
+        )
+        changes = [f"{verb} {amount(files)}{after}" for verb, files, after in kinds if files]
+    return [line for line in [*lines, *(changes or ["no data file changed"])] if line]
 
 
 def amount(files: Iterable[DataFile]) -> str:
@@ -110,7 +95,7 @@ def amount(files: Iterable[DataFile]) -> str:
     if no commit records them.
     """
     parts = []
-    for kind, name in KINDS.items():
+    for kind, name in captions.SHORT.items():
         found = [file for file in files if file.kind == kind]
         if not found:
             continue
@@ -144,7 +129,6 @@ def limits(past: Past) -> list[str]:
 
 
 def _begin(past: Past) -> str:
-    """State the time of the first step, and why the past begins there."""
     begin = _when(past.moments[0].instant.completed)
     if len(past.moments) + len(past.unknown) < past.completed:
         return (
@@ -164,7 +148,6 @@ def _begin(past: Past) -> str:
 
 
 def _operation(commit: Commit) -> str:
-    """Describe a write's effect on the rows."""
     if commit.rewrites:
         return f"{commit.operation}: no row changed, only the files"
     return (

@@ -12,48 +12,14 @@ DAMAGED = "damaged"  # shown in place of the size
 UNREAD = {"loose": "not committed", "cleaned": "cleaned"}  # shown in place of the size
 
 
-@dataclass(frozen=True)
-class Cell:
-    """One box: the files of one instant in a row.
-
-    Args:
-        column: number of its column.
-        kind: base, log or cdc.
-        words: description of the files.
-        size: the files' size, or why no reader sees them.
-        strip: whether it contains a change log in addition to other files.
-        mark: new, rewritten or removed since the earlier snapshot; else empty.
-        damaged: whether one of the files is damaged.
-        writer: writer of the files; empty if the write does not name it.
-        hover: each file with its full name, one per line.
-    """
-
-    column: int
-    kind: str
-    words: str
-    size: str
-    strip: bool
-    mark: str
-    damaged: bool
-    writer: str
-    hover: str
-
-
 @dataclass
 class Run:
-    """Files that a row shows together: a slice, or files that belong to no slice.
+    """Files that a row shows together: a slice, or files that belong to no slice."""
 
-    Args:
-        look: kind of files: current, older, loose (not committed), removed or cleaned.
-        slice: the slice, if it is one.
-        files: the files, by column number.
-        planned: the column where a pending compaction will write a base file.
-    """
-
-    look: str
+    look: str  # current, older, loose (not committed), removed or cleaned
     slice: FileSlice | None = None
-    files: dict[int, list] = field(default_factory=dict)
-    planned: int | None = None
+    files: dict[int, list] = field(default_factory=dict)  # by column number
+    planned: int | None = None  # the column where a pending compaction will write a base file
 
     @property
     def columns(self) -> set[int]:
@@ -70,8 +36,8 @@ class Run:
         """Number of its last column."""
         return max(self.columns)
 
-    def cells(self, table: Snapshot) -> list[Cell]:
-        """Return the boxes of the run."""
+    def cells(self, table: Snapshot) -> list[dict]:
+        """Return the boxes of the run: the files of one instant share a box."""
         return [_cell(table, self.look, column, files) for column, files in self.files.items()]
 
 
@@ -142,25 +108,24 @@ def _apart(runs: list[Run]) -> list[list[Run]]:
     return lanes or [[]]
 
 
-def _cell(table: Snapshot, look: str, column: int, files: list) -> Cell:
+def _cell(table: Snapshot, look: str, column: int, files: list) -> dict:
     main = [file for file in files if file.kind != "cdc"] or files
     kind = captions.SHORT[main[0].kind]
     if len(main) > 1:
         kind = f"{len(main)} {'logs' if kind == 'log' else 'files'}"
-    size = UNREAD.get(look) or size_text(sum(file.size for file in main))
-    hover = "\n".join(_hover(table, look, file) for file in files)
     damaged = any(isinstance(file, DataFile) and file.key in table.damage for file in files)
-    return Cell(
-        column,
-        main[0].kind,
-        kind,
-        DAMAGED if damaged else size,
-        strip=len(main) < len(files),
-        mark=_mark(table, look, files),
-        damaged=damaged,
-        writer=table.writers.get(main[0].instant, ""),
-        hover=hover,
-    )
+    size = DAMAGED if damaged else UNREAD.get(look) or size_text(sum(file.size for file in main))
+    return {
+        "column": column,
+        "kind": main[0].kind,
+        "words": kind,
+        "size": size,
+        "strip": len(main) < len(files),  # a change log in addition to other files
+        "mark": _mark(table, look, files),
+        "damaged": damaged,
+        "writer": table.writers.get(main[0].instant, ""),
+        "hover": "\n".join(_hover(table, look, file) for file in files),
+    }
 
 
 def _mark(table: Snapshot, look: str, files: list) -> str:

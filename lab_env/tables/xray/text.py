@@ -5,11 +5,7 @@ from lab_env.tables.xray import captions
 
 
 def as_text(table: Snapshot) -> str:
-    """Format a snapshot as text.
-
-    It lists the table, its timeline, its file slices by partition, the files that cleans deleted,
-    and its other objects.
-    """
+    """List a snapshot's table, timeline, file slices, cleaned files and other objects as text."""
     lines = [
         f"{table.name} · {table.table_type} · table version {table.version} · {table.path}",
         captions.totals(table),
@@ -38,8 +34,8 @@ def as_text(table: Snapshot) -> str:
     if table.damage:
         lines.append("damaged")
         lines += [f"  {key}: {why}" for key, why in sorted(table.damage.items())]
-    parts = ", ".join(words for _, words in captions.parts(table))
+    parts = ", ".join(captions.parts(table.parts()))
     lines.append(f"{captions.counted(table.objects, 'object')}: {parts}")
-    if partitions := captions.metadata(table):
+    if partitions := captions.parts(table.metadata_partitions):
         lines.append(f"metadata table: {', '.join(partitions)}")
     return "\n".join(lines)

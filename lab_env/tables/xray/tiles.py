@@ -11,16 +11,10 @@ MOST = 200  # file groups drawn
 
 @dataclass
 class Tile:
-    """One file group.
+    """One file group."""
 
-    Args:
-        slices: from old to new.
-        loose: uncommitted files.
-        removed: files of the earlier snapshot that no longer exist.
-    """
-
-    slices: list[FileSlice] = field(default_factory=list)
-    loose: list[DataFile] = field(default_factory=list)
+    slices: list[FileSlice] = field(default_factory=list)  # from old to new
+    loose: list[DataFile] = field(default_factory=list)  # uncommitted files
     removed: list[DataFile] = field(default_factory=list)
 
     @property

@@ -29,11 +29,7 @@ class XRay(Snapshot):
     _repr_html_ = as_html
 
     def commit(self, requested: str | None = None) -> CommitCard:
-        """Return the metadata of a completed write, as `Snapshot.commit`.
-
-        Raises:
-            LabError: no write is complete, or none has this requested time.
-        """
+        """Return the metadata of a completed write, as `Snapshot.commit`; else raise LabError."""
         try:
             return shown_as(CommitCard, super().commit(requested))
         except CommitNotFound as error:
@@ -42,11 +38,7 @@ class XRay(Snapshot):
             raise LabError(str(error), next_step) from None
 
     def play(self, last: int = STEPS) -> Player:
-        """Return a player that steps through the table's past: one drawing per completed instant.
-
-        Args:
-            last: maximum number of steps; the newest ones are shown.
-        """
+        """Return a player with one drawing per completed instant, at most the `last` ones."""
         return player(self, last)
 
 
