@@ -10,10 +10,7 @@ from lab_env.shop.model import Send
 
 
 def board_as_sent(sends: Iterable[Send]) -> pd.DataFrame:
-    """Compute the shop's board in plain Python from the messages.
-
-    Args:
-        sends: messages as they were sent; malformed ones are left out.
+    """Compute the shop's board in plain Python from the messages; malformed ones are left out.
 
     Returns:
         Number of orders and revenue by status, from the newest event of each order that was not
