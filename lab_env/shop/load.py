@@ -253,11 +253,11 @@ class Load:
         return LabError(what, "run: lab status   (then try again)", "\n".join(lines[-20:]))
 
     def _show(self) -> None:
-        with live_display() as display:
+        with live_display() as show:
             while self.running:
-                display.update(self)
+                show(self)
                 time.sleep(0.5)
-            display.update(self)
+            show(self)
 
     def _repr_html_(self) -> str:
         last = self.stats.tail(1)

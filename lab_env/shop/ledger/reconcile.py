@@ -120,7 +120,7 @@ class Accounting:
 
     def as_dict(self) -> dict:
         """All figures and `ok`, for a report."""
-        return asdict(self) | {"unaccounted": self.unaccounted, "ok": self.ok}
+        return self._figures() | {"ok": self.ok}
 
     def _figures(self) -> dict[str, int]:
         return asdict(self) | {"unaccounted": self.unaccounted}
