@@ -8,6 +8,7 @@ position and a time cannot be compared. Every message is in exactly one of `rows
 import sys
 from collections.abc import Mapping
 from functools import partial
+from operator import itemgetter
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -173,11 +174,7 @@ class LogOrder:
     def note(self, batch: int, ends: dict) -> None:
         """Remember a batch of an earlier run without checking it."""
         furthest = self.furthest if batch else NOWHERE
-        self.furthest = max(furthest, ends.get("furthest") or furthest, key=_position)
-
-
-def _position(change: dict) -> str:
-    return change["position"]
+        self.furthest = max(furthest, ends.get("furthest") or furthest, key=itemgetter("position"))
 
 
 def tombstones(parsed: DataFrame) -> DataFrame:

@@ -217,27 +217,28 @@ def test_the_pipeline_agrees_with_the_contract(sent, verdicts, answers, pytestco
     assert_agree(sent, verdicts, answers, pytestconfig.getoption("seed"))
 
 
+def _full(
+    make: Callable[[str], bytes], before: str, filler: str, after: str
+) -> Callable[[int], bytes]:
+    """Function that makes an event of about a given size, with a text full of fillers in it."""
+
+    def of_size(size: int) -> bytes:
+        room = size - len(make(before + after))
+        return make(before + filler * (room // len(filler.encode())) + after)
+
+    return of_size
+
+
 def _filled(before: str, filler: str, after: str) -> Callable[[int], bytes]:
-    """Function that makes a good event of a given size, with a member full of fillers."""
-
-    def make(size: int) -> bytes:
-        room = size - len(with_member("")) - len((before + after).encode())
-        return with_member(before + filler * (room // len(filler.encode())) + after)
-
-    return make
+    """Function that makes a good event with a member full of fillers."""
+    return _full(with_member, before, filler, after)
 
 
 def _instead(field: str, before: str, filler: str, after: str) -> Callable[[int], bytes]:
-    """Function that makes an event of a given size, with a field's value full of fillers."""
-    values = json.loads(GOOD)
-    old = f'"{field}":{json.dumps(values[field])}'
-
-    def make(size: int) -> bytes:
-        room = size - len(GOOD) - len((before + after).encode())
-        text = before + filler * (room // len(filler.encode())) + after
-        return edited(old, f'"{field}":{text}')
-
-    return make
+    """Function that makes an event with a field's value full of fillers."""
+    name = f'"{field}":'
+    old = name + json.dumps(json.loads(GOOD)[field])
+    return _full(lambda text: edited(old, name + text), before, filler, after)
 
 
 def _many_names(size: int) -> bytes:

@@ -83,11 +83,6 @@ def test_a_surer_fate_replaces_an_unknown_one(tmp_path):
     assert (row["state"], row["partition"], row["offset"]) == ("acked", 2, 40)
 
 
-def test_several_processes_write_beside_each_other(tmp_path):
-    write(tmp_path, STORY[:4])
-    assert len(write(tmp_path, STORY[4:]).frame()) == 8
-
-
 def test_sends_reach_the_disk_before_the_client_has_them(tmp_path):
     writer = LedgerWriter(tmp_path, "w")
     writer.handed(STORY)
@@ -368,11 +363,3 @@ def test_a_name_that_no_topic_can_have_is_refused_before_it_becomes_a_folder(nam
 @pytest.mark.parametrize("name", ["lab.orders", "a", "...", "Orders_2-x", "a" * 249])
 def test_a_ledger_is_called_like_its_topic(name):
     assert ledger_directory(name).name == name
-
-
-def test_cards_show_the_facts_of_the_text_and_follow_the_theme(ledger):
-    found = ledger.reconcile_table(a_table(LIVE[:1]), "cow")
-    html = found._repr_html_()
-    assert "cow" in html and "o-3" in html and "var(--jp-error-color1" in html
-    assert "var(--jp-success-color1" in ledger.reconcile_table(a_table(LIVE))._repr_html_()
-    assert "malformed" in ledger._repr_html_() and "malformed" in str(ledger)
