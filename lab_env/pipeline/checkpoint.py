@@ -17,8 +17,8 @@ FIRST_OFFSETS = "sources/0/0"
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch of a stream that reads one Kafka topic; `start` and `end` (exclusive) are offsets
-    by partition.
+    """Batch of a stream of one Kafka topic; `start` and `end` (exclusive) map partitions to
+    offsets.
     """
 
     number: int
@@ -65,8 +65,7 @@ def _check_begun(names: set[str], path: str) -> None:
 
 
 def open_batch(endpoints: Endpoints, path: str) -> Batch | None:
-    """Return the batch that a query has planned but not committed, and will repeat at its next
-    start.
+    """Return the batch that a query has planned, but not committed, and will repeat.
 
     Return None if there is none, or if the stream does not read one Kafka topic.
     """
@@ -99,8 +98,7 @@ def still_open(batch: Batch, sink: str, topic: str) -> str:
 
 
 def newest_commit(endpoints: Endpoints, path: str) -> tuple[int, dict[int, int]] | None:
-    """Return the number of a query's newest committed batch and, by topic partition, the next
-    offset.
+    """Number of a query's newest committed batch, and by topic partition the next offset.
 
     Return None if no committed batch still has its offsets.
     """

@@ -67,9 +67,7 @@ class Receipt:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Query id of a checkpoint (empty if there is none yet), and its newest planned and committed
-    batch.
-    """
+    """Id of a checkpoint (empty without one), and its newest planned and committed batch."""
 
     id: str = ""
     planned: int = NONE

@@ -37,9 +37,7 @@ def lesson_environment(endpoints: Endpoints) -> dict[str, str]:
 
 
 class Writer:
-    """One supervised streaming writer; `name` is that of its program, such as
-    `writer-tour-pipeline`.
-    """
+    """One supervised streaming writer, with the name of its program."""
 
     def __init__(self, name: str):
         self.name = name
@@ -210,9 +208,7 @@ class Writer:
     def wait_caught_up(
         self, endpoints: Endpoints, end_offsets: dict[int, int], seconds: float = 180, **kwargs
     ) -> None:
-        """Wait until every sink has committed all messages below the given offsets; see
-        `wait_until`.
-        """
+        """Wait, as `wait_until` does, until every sink has committed all messages below them."""
         self.wait_until(
             lambda: not any(self.lag(endpoints, end_offsets).values()),
             "every sink has committed the whole topic",

@@ -290,12 +290,8 @@ def landing_path(base: str) -> str:
 def read_live(spark, endpoints: Endpoints, stream: str, base: str, seconds: float, patience: float):
     """Start a thread that lands a stream, and read the landed records.
 
-    Args:
-        base: folder of the tables and checkpoints, which also contains the landed files.
-        seconds: as in `LandingThread`, like `patience`.
-
-    Returns:
-        The records as `read_landing` returns them, and the running `LandingThread`.
+    `base` is the folder of the tables and checkpoints, which also contains the landed files; the
+    numbers are those of `LandingThread`. Return the records as `read_landing` does, and the thread.
     """
     folder = landing_path(base)
     lander = LandingThread(Landing(endpoints, stream, folder), seconds, patience)

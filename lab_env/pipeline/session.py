@@ -138,8 +138,7 @@ GLUE_CLIENT = "com.amazonaws.glue.catalog.metastore.AWSGlueDataCatalogHiveClient
 
 
 def spark_conf(endpoints: Endpoints, jars: Path) -> dict[str, str]:
-    """Return the Spark properties of a session that reads Kafka and writes Hudi tables to the
-    store.
+    """Spark properties of a session that reads Kafka and writes Hudi tables to the store.
 
     The keys of the object store are not part of it: S3A takes them from the environment
     (`prepare_environment`), so they appear on no web page and in no log.
