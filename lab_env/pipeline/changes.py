@@ -8,6 +8,7 @@ position and a time cannot be compared. Every message is in exactly one of `rows
 import sys
 from collections.abc import Mapping
 from functools import partial
+from operator import itemgetter
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -34,7 +35,14 @@ TYPES = {
     "DATE": pa.date32(),
 }  # the others are decimals and times
 NUMBER = pa.int64()
-NO_CHANGE = (None,) * 5
+ADDED = {
+    "op": TEXT,
+    "commit_lsn": NUMBER,
+    "lsn": NUMBER,
+    "moved_from": TEXT,
+    "committed_ms": NUMBER,
+    "reason": TEXT,
+}
 LOG_ENDS = "log_ends"
 NOWHERE = {"position": "", "committed_ms": 0}
 CLOCK_MS = 60_000  # tolerated correction of a database's clock
@@ -46,32 +54,18 @@ def parse(records: DataFrame, columns: Mapping[str, str] = ORDERS, table: str = 
     Args:
         records: Kafka records whose values the JSON converter wrote without schemas, from a
         connector with `decimal.handling.mode=string`.
-        columns: the table's columns, with the form in which the connector sends each, as in
-        `envelopes.ORDERS`; other columns are left out.
+        columns: the table's columns with their forms, as in `envelopes.ORDERS`; others are left
+        out.
         table: `schema.table`; by default taken from the topic's name, else the shop's table.
 
     Returns:
-        The records with `row` (struct, null if it is not a change), `op`, `commit_lsn` (of the last
-        commit before the change's transaction), `lsn`, `moved_from` (table partition that an update
-        took the row out of), `committed_ms` (time of the database's commit, in milliseconds since
-        1970) and `reason` (null for a change of a row).
-
-    Raises:
-        ValueError: the form of a column is unknown.
+        The records with `row` (struct), `reason` (null for a change of a row) and the fields of
+        `envelopes.Change`.
     """
     row = pa.struct([(name, _arrow_type(form)) for name, form in columns.items()])
-    added = {
-        "row": row,
-        "op": TEXT,
-        "commit_lsn": NUMBER,
-        "lsn": NUMBER,
-        "moved_from": TEXT,
-        "committed_ms": NUMBER,
-        "reason": TEXT,
-    }
     read = partial(_read_batch, ChangeReader(columns, table), row)
     modules = (messages, envelopes, sys.modules[__name__])
-    return read_in_workers(records, read, pa.schema(added), *modules)
+    return read_in_workers(records, read, pa.schema({"row": row} | ADDED), *modules)
 
 
 def _arrow_type(form: str) -> pa.DataType:
@@ -85,40 +79,28 @@ def _read_batch(
 ) -> dict[str, pa.Array]:
     values = (batch.column(name).to_pylist() for name in ("key", "value", "topic"))
     read = [_read(reader, *record) for record in zip(*values, strict=True)]
-    images, *others, reasons = zip(*read, strict=True) if read else ((),) * 7
-    op, commit_lsn, lsn, moved_from, committed_ms = others
-    malformed = pa.array([why is not None for why in reasons], pa.bool_())
+    images, *others = zip(*read, strict=True) if read else ((),) * 7
+    malformed = pa.array([why is not None for why in others[-1]], pa.bool_())
     rows = [image or (None,) * len(row) for image in images]
-    return {
-        "row": structs(rows, row, malformed),
-        "op": pa.array(op, TEXT),
-        "commit_lsn": pa.array(commit_lsn, NUMBER),
-        "lsn": pa.array(lsn, NUMBER),
-        "moved_from": pa.array(moved_from, TEXT),
-        "committed_ms": pa.array(committed_ms, NUMBER),
-        "reason": pa.array(reasons, TEXT),
+    columns = zip(others, ADDED.items(), strict=True)
+    return {"row": structs(rows, row, malformed)} | {
+        name: pa.array(values, kind) for values, (name, kind) in columns
     }
 
 
 def _read(reader: ChangeReader, key: bytes | None, value: bytes | None, topic: str | None) -> tuple:
-    """Change in one record, and the reason if the record is not a change."""
     try:
         return (*reader.read(key, value, topic or ""), None)
     except Malformed as malformed:
-        return (None, *NO_CHANGE, malformed.args[0])
+        return (*(None,) * len(ADDED), malformed.args[0])
 
 
 def rows(parsed: DataFrame) -> DataFrame:
-    """Changed rows with the columns that Hudi's sink needs.
+    """Return the changed rows of parsed records, with the columns that Hudi's sink needs.
 
-    Args:
-        parsed: result of `parse`.
-
-    Returns:
-        The columns of the row, `op`, `commit_lsn`, `lsn`, `log_position` (a text that sorts by
-        both) and `_hoodie_is_deleted`. An update that moves a row to another table partition gives
-        two rows; the first one deletes the old row, because Hudi looks for a key in one partition
-        only.
+    These are the row's columns, `op`, `commit_lsn`, `lsn`, `log_position` (a text that sorts by
+    both) and `_hoodie_is_deleted`. An update that moves a row to another table partition gives two
+    rows; the first one deletes the old row, because Hudi looks for a key in one partition only.
     """
     here = F.struct("row", (F.col("op") == DELETE).alias("gone"))
     there = F.struct(
@@ -143,13 +125,10 @@ def _log_position() -> Column:
 
 
 def with_log_ends(parsed: DataFrame) -> DataFrame:
-    """Pass the rows through, and report two changes of each batch, which `LogOrder` checks.
+    """Pass parsed rows through, and report two changes of each batch, which `LogOrder` checks.
 
     These are the change with the highest log position and the one with the newest commit time. They
     are in `observedMetrics` of the batch's progress, under `LOG_ENDS`.
-
-    Args:
-        parsed: result of `parse`.
     """
     position, committed = _log_position().alias("position"), F.col("committed_ms")
     known = F.col("reason").isNull() & committed.isNotNull()
@@ -172,11 +151,9 @@ class LogOrder:
         self.furthest: dict = NOWHERE
 
     def check(self, batch: int, ends: dict) -> None:
-        """Compare a batch with all earlier ones.
+        """Compare the `LOG_ENDS` of a batch with those of all earlier ones.
 
-        Args:
-            batch: its number; 0 begins a new stream into a new table.
-            ends: its changes that `with_log_ends` reports.
+        Batch 0 begins a new stream into a new table.
 
         Raises:
             LabError: the log has gone back.
@@ -197,11 +174,7 @@ class LogOrder:
     def note(self, batch: int, ends: dict) -> None:
         """Remember a batch of an earlier run without checking it."""
         furthest = self.furthest if batch else NOWHERE
-        self.furthest = max(furthest, ends.get("furthest") or furthest, key=_position)
-
-
-def _position(change: dict) -> str:
-    return change["position"]
+        self.furthest = max(furthest, ends.get("furthest") or furthest, key=itemgetter("position"))
 
 
 def tombstones(parsed: DataFrame) -> DataFrame:
@@ -210,14 +183,7 @@ def tombstones(parsed: DataFrame) -> DataFrame:
 
 
 def dead_letters(parsed: DataFrame) -> DataFrame:
-    """Records that are not a change of a row, as raw bytes, with reason and position.
-
-    Args:
-        parsed: result of `parse`.
-
-    Returns:
-        `reason`, `value` and `key` (raw bytes), `topic`, `partition`, `offset`, `timestamp`.
-    """
+    """Records that are not a change of a row, as raw bytes, with reason and position."""
     return parsed.where("reason <> 'tombstone'").select(
         "reason", "value", "key", "topic", "partition", "offset", "timestamp"
     )

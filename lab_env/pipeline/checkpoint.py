@@ -13,18 +13,12 @@ from lab_env.platform.errors import LabError
 from lab_env.platform.settings import Endpoints
 
 FIRST_OFFSETS = "sources/0/0"
-NO_CHECKPOINT = "start the stream first, or look for the right path with lab.files."
 
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch of a stream that reads one Kafka topic.
-
-    Args:
-        number: counted from 0.
-        start: topic partition to the first offset it reads.
-        end: topic partition to the offset after the last one it reads.
-        committed: True if the query has recorded that the batch is done.
+    """Batch of a stream of one Kafka topic; `start` and `end` (exclusive) map partitions to
+    offsets.
     """
 
     number: int
@@ -36,46 +30,54 @@ class Batch:
 def read_checkpoint(endpoints: Endpoints, path: str) -> list[Batch]:
     """Batches in a checkpoint, oldest first; the last one may be planned but not committed.
 
-    Args:
-        path: the query's `checkpointLocation`, `s3a://...`.
-
     Raises:
         LabError: there is no checkpoint, or its stream does not read one Kafka topic.
     """
-    prefix = store.key_of(path).rstrip("/") + "/"
-    names = {file.key.removeprefix(prefix) for file in store.list_objects(endpoints, prefix)}
-    if FIRST_OFFSETS not in names:
-        raise LabError(f"There is no checkpoint of a stream in {path}.", NO_CHECKPOINT)
-    return batches_of(names, lambda name: store.read(endpoints, prefix + name))
+    names, read = files_in(endpoints, path)
+    _check_begun(names, path)
+    return batches_of(names, read)
 
 
-def open_batch(endpoints: Endpoints, path: str) -> Batch | None:
-    """Batch that a query has planned but not committed, and will repeat at its next start.
+def files_in(
+    endpoints: Endpoints, path: str, *parts: str
+) -> tuple[set[str], Callable[[str], bytes]]:
+    """Return the names of a checkpoint's files, relative to it, and a function that reads one.
 
     Args:
         path: the query's `checkpointLocation`, `s3a://...`.
-
-    Returns:
-        The batch; None if there is none, or if the stream does not read one Kafka topic.
+        parts: beginnings of names, to list only some of the files; state may be thousands.
     """
     prefix = store.key_of(path).rstrip("/") + "/"
     names = {
         file.key.removeprefix(prefix)
-        for part in ("commits/", "offsets/", FIRST_OFFSETS)
+        for part in parts or ("",)
         for file in store.list_objects(endpoints, prefix + part)
     }
+    return names, lambda name: store.read(endpoints, prefix + name)
+
+
+def _check_begun(names: set[str], path: str) -> None:
+    if FIRST_OFFSETS not in names:
+        raise LabError(
+            f"There is no checkpoint of a stream in {path}.",
+            "start the stream first, or look for the right path with lab.files.",
+        )
+
+
+def open_batch(endpoints: Endpoints, path: str) -> Batch | None:
+    """Return the batch that a query has planned, but not committed, and will repeat.
+
+    Return None if there is none, or if the stream does not read one Kafka topic.
+    """
+    names, read = files_in(endpoints, path, "commits/", "offsets/", FIRST_OFFSETS)
     with contextlib.suppress(LabError):
-        batch = newest_batch(names, lambda name: store.read(endpoints, prefix + name))
+        batch = newest_batch(names, read)
         return None if batch is None or batch.committed else batch
     return None
 
 
 def newest_batch(names: set[str], read: Callable[[str], bytes]) -> Batch | None:
-    """Newest batch in a checkpoint's files; None before the first.
-
-    Args:
-        names: the files, relative to the checkpoint.
-    """
+    """Newest batch in a checkpoint's files, named relative to it; None before the first."""
     planned = batch_numbers(names, "offsets")
     if not planned:
         return None
@@ -86,11 +88,7 @@ def newest_batch(names: set[str], read: Callable[[str], bytes]) -> Batch | None:
 
 
 def still_open(batch: Batch, sink: str, topic: str) -> str:
-    """Describe, for an error, a batch that neither an earlier run of a query nor this one finished.
-
-    Args:
-        topic: topic of the query; the sentence gives the first and last offset per partition.
-    """
+    """Describe, for an error, a batch that neither an earlier run nor this one finished."""
     ranges = ((number, batch.start.get(number, 0), end) for number, end in batch.end.items())
     read = (f"partition {p} offsets {a:,} to {b - 1:,}" for p, a, b in sorted(ranges) if b > a)
     return (
@@ -100,26 +98,16 @@ def still_open(batch: Batch, sink: str, topic: str) -> str:
 
 
 def newest_commit(endpoints: Endpoints, path: str) -> tuple[int, dict[int, int]] | None:
-    """Newest committed position of a query; None if no committed batch still has its offsets.
+    """Number of a query's newest committed batch, and by topic partition the next offset.
 
-    Args:
-        path: the query's `checkpointLocation`, `s3a://...`.
-
-    Returns:
-        The number of its newest committed batch and, by topic partition, the offset of the next
-        message.
+    Return None if no committed batch still has its offsets.
     """
-    prefix = store.key_of(path).rstrip("/") + "/"
-    names = {
-        file.key.removeprefix(prefix)
-        for folder in ("commits/", "offsets/")  # not all: state may be thousands of files
-        for file in store.list_objects(endpoints, prefix + folder)
-    }
+    names, read = files_in(endpoints, path, "commits/", "offsets/")
     complete = batch_numbers(names, "commits") & batch_numbers(names, "offsets")
     if not complete:
         return None
     newest = max(complete)
-    return newest, offsets_in(store.read(endpoints, f"{prefix}offsets/{newest}"))
+    return newest, offsets_in(read(f"offsets/{newest}"))
 
 
 def first_offsets(endpoints: Endpoints, path: str) -> dict[int, int]:
@@ -128,21 +116,16 @@ def first_offsets(endpoints: Endpoints, path: str) -> dict[int, int]:
     Raises:
         LabError: there is no checkpoint.
     """
-    key = f"{store.key_of(path).rstrip('/')}/{FIRST_OFFSETS}"
-    found = {file.key for file in store.list_objects(endpoints, key)}
-    if key not in found:
-        raise LabError(f"There is no checkpoint of a stream in {path}.", NO_CHECKPOINT)
-    return offsets_in(store.read(endpoints, key))
+    names, read = files_in(endpoints, path, FIRST_OFFSETS)
+    _check_begun(names, path)
+    return offsets_in(read(FIRST_OFFSETS))
 
 
 def batches_of(names: set[str], read: Callable[[str], bytes]) -> list[Batch]:
-    """Batches in a checkpoint's files.
+    """Batches in a checkpoint's files, named relative to it.
 
     Spark keeps about a hundred. Once it has deleted older ones, the oldest one kept is left out,
     because its start offsets are no longer known.
-
-    Args:
-        names: the files, relative to the checkpoint.
     """
     planned, done = sorted(batch_numbers(names, "offsets")), batch_numbers(names, "commits")
     start = offsets_in(read(FIRST_OFFSETS)) if planned[:1] == [0] else None
@@ -156,12 +139,7 @@ def batches_of(names: set[str], read: Callable[[str], bytes]) -> list[Batch]:
 
 
 def batch_numbers(names: set[str], folder: str) -> set[int]:
-    """Numbers of the batches that have a file in a folder of a checkpoint.
-
-    Args:
-        names: the files, relative to the checkpoint.
-        folder: `offsets` or `commits`.
-    """
+    """Numbers of the batches that have a file in a checkpoint's folder `offsets` or `commits`."""
     found = (name.removeprefix(f"{folder}/") for name in names if name.startswith(f"{folder}/"))
     return {int(name) for name in found if name.isdigit()}
 

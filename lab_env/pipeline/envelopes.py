@@ -130,15 +130,11 @@ ReadValue = Callable[[Any], Any]
 
 
 class Change(NamedTuple):
-    """A change of a row.
+    """A change of a row; times in microseconds, dates in days since 1970.
 
-    Args:
-        row: values of the columns; times in microseconds and dates in days since 1970.
-        op: one of `r`, `c`, `u`, `d`.
-        commit_lsn: position of the last commit before the change's transaction.
-        lsn: position of the change.
-        moved_from: table partition that an update moved the row out of, if any.
-        committed_ms: time of the database's commit, in milliseconds since 1970, if known.
+    `commit_lsn` is the position of the last commit before the change's transaction, `lsn` that of
+    the change itself, `moved_from` the table partition that an update moved the row out of, and
+    `committed_ms` the time of the database's commit, in milliseconds since 1970.
     """
 
     row: tuple
@@ -167,11 +163,7 @@ class ChangeReader:
         self.readers = {name: _value_reader(form) for name, form in columns.items()}
 
     def read(self, key: bytes | None, value: bytes | None, topic: str) -> Change:
-        """Read and validate one record.
-
-        Raises:
-            Malformed: it is not a change of a row.
-        """
+        """Read and validate one record; raise `Malformed` if it is not a change of a row."""
         if key is None:
             raise Malformed("no_key")
         if value is None:
@@ -251,7 +243,6 @@ def _is_integer(value: Any) -> TypeGuard[int]:
 
 
 def _moved_from(before: Any, after: dict) -> str | None:
-    """Old table partition of an updated row, if it differs and is a valid one."""
     old = before.get(PARTITION) if type(before) is dict else None
     return old if _is_day(old) and old != after[PARTITION] else None
 
@@ -279,7 +270,6 @@ def _is_position(value: Any) -> TypeGuard[int]:
 
 
 def _value_reader(form: str) -> ReadValue:
-    """Function that reads a column's values; null becomes NULL."""
     if found := DECIMAL_TYPE.fullmatch(form):
         return partial(_decimal, *map(int, found.groups()))
     if form not in READERS:
@@ -294,7 +284,6 @@ def _of_type(wanted: type, value: Any) -> Any:
 
 
 def _is_unavailable(value: Any) -> bool:
-    """True for one of Debezium's placeholders, and for a list or object that contains one."""
     if type(value) is str:
         return value in PLACEHOLDERS
     if type(value) is dict:

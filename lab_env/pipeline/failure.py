@@ -1,4 +1,4 @@
-"""Reason for a streaming query's failure, in one line."""
+"""Extract the reason for a streaming query's failure from its error."""
 
 import re
 
@@ -6,8 +6,7 @@ import re
 def why_failed(error: Exception) -> str:
     """Return the line of a failed query's message that gives the reason.
 
-    Args:
-        error: raised by `awaitTermination`; a Python function's error is in the middle of its text.
+    A Python function's error is in the middle of that text.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = [line for line in lines if "terminated with exception: " in line]

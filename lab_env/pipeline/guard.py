@@ -20,7 +20,7 @@ from itertools import chain
 from zoneinfo import ZoneInfo
 
 from lab_env.pipeline import options
-from lab_env.pipeline.checkpoint import batch_numbers
+from lab_env.pipeline.checkpoint import batch_numbers, files_in
 from lab_env.platform import store
 from lab_env.platform.errors import LabError
 from lab_env.platform.settings import Endpoints
@@ -49,12 +49,9 @@ class Refused(LabError):
 class Receipt:
     """Stream, batch and buckets recorded in a table's newest streaming commit.
 
-    Args:
-        identifier: identifier of the stream.
-        batch: the newest batch in the table.
-        instant: requested time of that commit.
-        buckets: number of buckets per table partition; a writer with another number would look for
-        rows in the wrong file groups, and Hudi does not notice (apache/hudi#13241).
+    `instant` is the commit's requested time. A writer with another number of buckets per table
+    partition would look for rows in the wrong file groups, and Hudi does not notice
+    (apache/hudi#13241).
     """
 
     identifier: str
@@ -70,13 +67,7 @@ class Receipt:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Batch numbers and query id of a checkpoint.
-
-    Args:
-        id: id of the query; empty if there is none yet.
-        planned: the newest batch in `offsets`.
-        done: the newest batch in `commits`.
-    """
+    """Id of a checkpoint (empty without one), and its newest planned and committed batch."""
 
     id: str = ""
     planned: int = NONE
@@ -86,9 +77,7 @@ class Checkpoint:
 def table_receipt(endpoints: Endpoints, table: str, stream: str = "") -> Receipt | None:
     """Newest receipt in a table's complete commits; None without a table or a streaming commit.
 
-    Args:
-        table: its path, `s3a://...`.
-        stream: id of a checkpoint whose own receipt is preferred; see `newest_receipt`.
+    A receipt of the checkpoint with the id `stream` is preferred; see `newest_receipt`.
     """
     return newest_receipt((receipts_in(one) for one in _writes(endpoints, table)), stream)
 
@@ -121,7 +110,6 @@ def newest_receipt(commits: Iterable[list[Receipt]], stream: str) -> Receipt | N
 
 
 def _writes(endpoints: Endpoints, table: str) -> Iterator[Commit]:
-    """Complete writes of a table, newest first, including archived ones."""
     prefix = store.key_of(table).rstrip("/") + "/"
     keys = [
         entry.key.removeprefix(prefix)
@@ -141,14 +129,9 @@ def _writes(endpoints: Endpoints, table: str) -> Iterator[Commit]:
 
 
 def read_state(endpoints: Endpoints, path: str) -> Checkpoint:
-    """Read a checkpoint; all fields are empty if there is none.
-
-    Args:
-        path: the query's `checkpointLocation`, `s3a://...`.
-    """
-    prefix = store.key_of(path).rstrip("/") + "/"
-    names = {entry.key.removeprefix(prefix) for entry in store.list_objects(endpoints, prefix)}
-    query = json.loads(store.read(endpoints, f"{prefix}metadata")) if "metadata" in names else {}
+    """Read a checkpoint; all fields are empty if there is none."""
+    names, read = files_in(endpoints, path)
+    query = json.loads(read("metadata")) if "metadata" in names else {}
     planned, done = (
         max(batch_numbers(names, folder), default=NONE) for folder in ("offsets", "commits")
     )
@@ -163,12 +146,10 @@ def claim_table(
     If the stream has no checkpoint yet, write its file with the query's id; Spark keeps that id.
 
     Args:
-        table: the Hudi table that the stream writes, `s3a://...`.
-        path: the stream's `checkpointLocation`.
         cores: number of cores of all executors. A new table gets one bucket per core, at least two;
-            an existing one keeps its number.
+        an existing one keeps its number.
         replay: if the checkpoint does not belong to the table, let the stream write everything it
-            reads, under a new identifier.
+        reads, under a new identifier.
 
     Returns:
         Options of the sink: the stream's identifier, and the table's number of buckets.
@@ -190,13 +171,7 @@ def claim_table(
 def identify(
     state: Checkpoint, receipt: Receipt | None, table: str, path: str, replay: bool
 ) -> str:
-    """Identifier under which a stream must write; a replay gets a new one.
-
-    Args:
-        receipt: the table's newest receipt; None without a streaming commit.
-        table: its path, for the message.
-        path: path of the checkpoint, for the message.
-        replay: if the checkpoint lacks some of the table's batches, use a new identifier.
+    """Return the identifier under which a stream must write; a replay gets a new one.
 
     Raises:
         Refused: the checkpoint does not belong to the table.
@@ -214,12 +189,7 @@ def identify(
 
 
 def what_differs(state: Checkpoint, receipt: Receipt | None, table: str, path: str) -> str:
-    """Explain why a checkpoint does not belong to a table; empty if it does.
-
-    Args:
-        receipt: the table's newest receipt; None without a streaming commit.
-        path: path of the checkpoint, for the explanation.
-    """
+    """Explain why a checkpoint does not belong to a table; empty if it does."""
     if receipt is None:
         if state.done == NONE:
             return ""
@@ -260,9 +230,6 @@ def drop_unmade(endpoints: Endpoints, table: str) -> None:
     instant. If only the folders exist, no stream into the table can start (1.1.1). Hudi Streamer
     recreates such a table (apache/hudi#6862), a stream's sink does not. Call this only if no other
     job writes the table, or it may delete the folders of a table that is being created.
-
-    Args:
-        table: its path, `s3a://...`.
     """
     prefix = store.key_of(table).rstrip("/") + "/"
     if not any(store.list_objects(endpoints, prefix)):  # list_objects skips folder markers
@@ -270,7 +237,6 @@ def drop_unmade(endpoints: Endpoints, table: str) -> None:
 
 
 def _check_metadata(endpoints: Endpoints, table: str) -> None:
-    """Refuse a table whose metadata table has a damaged log."""
     if damage := damaged_metadata(StoredTable(endpoints, table)):
         raise Refused(
             f"The metadata table of {table} is damaged: {damage[0]}. A reader may overlook files, "
@@ -283,14 +249,8 @@ def check_clock(endpoints: Endpoints, table: str, java_options: str) -> None:
     """Refuse a clock that is behind the newest instant of a table.
 
     Hudi orders the versions of a file by instants, which it takes from the JVM's clock and time
-    zone. With a clock that was set back, or another time zone, new versions look old.
-
-    Args:
-        table: its path, `s3a://...`.
-        java_options: options of the writer's JVM; if they set the time zone twice, the last counts.
-
-    Raises:
-        Refused: the clock is behind.
+    zone. With a clock that was set back, or another time zone, new versions look old. If
+    `java_options` set the time zone twice, the last one counts.
     """
     zones = re.findall(r"-Duser\.timezone=(\S+)", java_options)
     now = datetime.now(ZoneInfo(zones[-1] if zones else "UTC"))
@@ -307,7 +267,6 @@ def check_clock(endpoints: Endpoints, table: str, java_options: str) -> None:
 
 
 def _write_id(endpoints: Endpoints, path: str, identifier: str) -> None:
-    """Write `metadata`, the file of a checkpoint in which Spark keeps the query's id."""
     key = store.key_of(path).rstrip("/") + "/metadata"
     body = json.dumps({"id": identifier}, separators=(",", ":")).encode()
     store.client(endpoints).put_object(Bucket=endpoints.bucket, Key=key, Body=body)

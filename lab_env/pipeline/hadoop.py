@@ -37,6 +37,5 @@ def newest(spark: SparkSession, folder: str) -> int:
 
 
 def _place(spark: SparkSession, path: str):
-    """Hadoop's file system for a path, and the path as a Hadoop object."""
     place = spark._jvm.org.apache.hadoop.fs.Path(path)
     return place.getFileSystem(spark._jsc.hadoopConfiguration()), place

@@ -37,11 +37,7 @@ def lesson_environment(endpoints: Endpoints) -> dict[str, str]:
 
 
 class Writer:
-    """One supervised streaming writer.
-
-    Args:
-        name: name of the supervised program, for example `writer-tour-pipeline`.
-    """
+    """One supervised streaming writer, with the name of its program."""
 
     def __init__(self, name: str):
         self.name = name
@@ -101,9 +97,8 @@ class Writer:
     def state(self) -> dict:
         """The writer's last reported state, corrected if its process is gone.
 
-        Returns:
-            `state` is starting, running, stopped, failed, stalled or ended (its process is gone
-            without a report, for example after a kill); the other keys explain it.
+        `state` is starting, running, stopped, failed, stalled or ended (its process is gone without
+        a report, for example after a kill); the other keys explain it.
         """
         try:
             told = json.loads((self.folder / "state.json").read_text())
@@ -115,13 +110,11 @@ class Writer:
         return told
 
     def progress(self) -> pd.DataFrame:
-        """Committed batches; the oldest ones of a long run are no longer kept.
+        """Committed batches, one row each; the oldest ones of a long run are no longer kept.
 
-        Returns:
-            One row per batch: sink, batch, started (UTC), rows, seconds, start_offsets and
-            end_offsets (dicts from topic partition to offset), unknown_events (number of valid
-            events with fields that the pipeline drops) and unknown_fields (names of such fields).
-            Only the dead-letter query counts unknown fields.
+        `started` is in UTC; `start_offsets` and `end_offsets` are dicts from topic partition to
+        offset. `unknown_events` counts valid events with fields that the pipeline drops, and
+        `unknown_fields` names such fields; only the dead-letter query counts these.
         """
         columns = ["sink", "batch", "started", "rows", "seconds", "start_offsets", "end_offsets"]
         columns += ["unknown_events", "unknown_fields"]
@@ -140,27 +133,22 @@ class Writer:
             for Kinesis, from shard to the number of records read. Empty without a commit.
         """
         job = process.Job.load(self.folder / "job.json")
+        paths = {sink: checkpoint_path(job.base, sink) for sink in job.sinks}
         if job.source == "kinesis":
-            return {sink: self._landed(endpoints, job.base, sink) for sink in job.sinks}
-        commits = {
-            sink: newest_commit(endpoints, checkpoint_path(job.base, sink)) for sink in job.sinks
-        }
+            folder = landing.landing_path(job.base)
+            reached = {
+                sink: landing.committed_position(endpoints, path, folder)
+                for sink, path in paths.items()
+            }
+            return {sink: at.counts() if at else {} for sink, at in reached.items()}
+        commits = {sink: newest_commit(endpoints, path) for sink, path in paths.items()}
         return {sink: commit[1] if commit else {} for sink, commit in commits.items()}
-
-    @staticmethod
-    def _landed(endpoints: Endpoints, base: str, sink: str) -> dict[int, int]:
-        folder = landing.landing_path(base)
-        reached = landing.committed_position(endpoints, checkpoint_path(base, sink), folder)
-        return reached.counts() if reached else {}
 
     def lag(self, endpoints: Endpoints, end_offsets: dict[int, int]) -> dict[str, int]:
         """Number of messages that each sink has not committed yet.
 
-        Args:
-            end_offsets: for each topic partition the offset of its next message.
-
-        Returns:
-            Messages behind, by sink; messages beyond the given offsets do not count.
+        `end_offsets` has the offset of each topic partition's next message; messages beyond it do
+        not count.
         """
         return {
             sink: sum(
@@ -187,19 +175,17 @@ class Writer:
         """
         deadline = time.monotonic() + seconds
         while not condition():
-            state = self.state()
+            state, problem = self.state(), ""
             if state["state"] not in ("starting", RUNNING):
                 if condition():
                     return
+                reason = state.get("error", "no reason given")[:600]
+                problem = f"{state['state']} before {what}: {reason}"
+            elif time.monotonic() > deadline:
+                problem = f"timed out after {seconds:.0f} s, before {what}."
+            if problem:
                 raise LabError(
-                    f"The writer {self.name} {state['state']} before {what}:"
-                    f" {state.get('error', 'no reason given')[:600]}",
-                    f"read its log: lab logs {self.name}",
-                    supervisor.log_tail(self.name),
-                )
-            if time.monotonic() > deadline:
-                raise LabError(
-                    f"The writer {self.name} timed out after {seconds:.0f} s, before {what}.",
+                    f"The writer {self.name} {problem}",
                     f"read its log: lab logs {self.name}",
                     supervisor.log_tail(self.name),
                 )
@@ -222,15 +208,7 @@ class Writer:
     def wait_caught_up(
         self, endpoints: Endpoints, end_offsets: dict[int, int], seconds: float = 180, **kwargs
     ) -> None:
-        """Wait until every sink has committed all messages below the given offsets.
-
-        Args:
-            end_offsets: for each topic partition the offset of its next message.
-            kwargs: further arguments of `wait_until`.
-
-        Raises:
-            LabError: the writer ended, or the timeout expired.
-        """
+        """Wait, as `wait_until` does, until every sink has committed all messages below them."""
         self.wait_until(
             lambda: not any(self.lag(endpoints, end_offsets).values()),
             "every sink has committed the whole topic",

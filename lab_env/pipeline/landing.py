@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from botocore.exceptions import BotoCoreError, ClientError
 
-from lab_env.pipeline.checkpoint import batch_numbers
+from lab_env.pipeline.checkpoint import batch_numbers, files_in
 from lab_env.platform import store
 from lab_env.platform.brokers import streams
 from lab_env.platform.errors import LabError
@@ -53,10 +53,8 @@ LANDED_DDL = (
 class Reached:
     """Landed position of a shard.
 
-    Args:
-        sequence: sequence number of its last landed record; empty before the first.
-        records: number of its landed records.
-        ended: True if it was split or merged, and all of its records have been landed.
+    `sequence` is the sequence number of its last landed record (empty before the first). `ended` is
+    true if the shard was split or merged, and all of its records have been landed.
     """
 
     sequence: str = ""
@@ -66,13 +64,9 @@ class Reached:
 
 @dataclass(frozen=True)
 class Position:
-    """Landed position of a stream.
+    """Landed position of a stream, with the number of its landed files.
 
-    Args:
-        stream: name of the stream.
-        made_at: its creation time, which distinguishes it from a later stream of the same name.
-        files: number of landed files.
-        shards: landed position of each shard, by shard id.
+    Its creation time `made_at` distinguishes it from a later stream of the same name.
     """
 
     stream: str
@@ -96,11 +90,7 @@ class Position:
 
 
 class Landing:
-    """Copies one stream's records to files in one folder of the object store.
-
-    Args:
-        endpoints: addresses of the store and Kinesis.
-        folder: `s3a://...`; only this stream may use it.
+    """Copies one stream's records to files in one folder of the object store, used by it alone.
 
     Raises:
         LabError: the stream cannot be read, or the landed files belong to another one.
@@ -132,10 +122,7 @@ class Landing:
             self.position = position_in(store.read(self._endpoints, files[-1]))
 
     def land(self) -> bool:
-        """Read each shard once, and land new records as one file.
-
-        Returns:
-            True if more records are waiting.
+        """Read each shard once, land new records as one file, and return True if more are waiting.
 
         Raises:
             LabError: Kinesis does not answer or refuses, or lost records that were not landed.
@@ -165,13 +152,9 @@ class Landing:
         return waiting
 
     def land_all(self, landed: Callable[[], None] = lambda: None) -> int:
-        """Land until every shard is read to its tip or its end.
+        """Land until every shard is read to its tip or its end, and return the stream's total.
 
-        Args:
-            landed: called after each file, if more is waiting.
-
-        Returns:
-            Total number of landed records of the stream.
+        `landed` is called after each file, if more is waiting.
         """
         while self.land():
             landed()
@@ -307,15 +290,8 @@ def landing_path(base: str) -> str:
 def read_live(spark, endpoints: Endpoints, stream: str, base: str, seconds: float, patience: float):
     """Start a thread that lands a stream, and read the landed records.
 
-    Args:
-        base: folder of the tables and checkpoints, which also contains the landed files.
-        patience: how many seconds landing may fail before the thread gives up.
-
-    Returns:
-        The records as `read_landing` returns them, and the running `LandingThread`.
-
-    Raises:
-        LabError: Kinesis does not answer, or its stream cannot be continued.
+    `base` is the folder of the tables and checkpoints, which also contains the landed files; the
+    numbers are those of `LandingThread`. Return the records as `read_landing` does, and the thread.
     """
     folder = landing_path(base)
     lander = LandingThread(Landing(endpoints, stream, folder), seconds, patience)
@@ -326,9 +302,7 @@ def read_live(spark, endpoints: Endpoints, stream: str, base: str, seconds: floa
 def read_landing(spark, folder: str, **options: str):
     """Landed records as a stream, with Kafka's columns; `offset` is the sequence number.
 
-    Args:
-        folder: folder of the landed files; the first file must exist.
-        options: additional options of the file source, for example `maxFilesPerTrigger="10"`.
+    The first landed file must exist. The options are added to those of the file source.
     """
     return (
         spark.readStream.schema(LANDED_DDL)
@@ -346,11 +320,7 @@ def landed_files(endpoints: Endpoints, folder: str) -> list[str]:
 
 
 def position_in(file: bytes) -> Position:
-    """Parse the position in a landed file's footer.
-
-    Raises:
-        LabError: the file has none.
-    """
+    """Parse the position in a landed file's footer; raise `LabError` if it has none."""
     metadata = pq.read_schema(io.BytesIO(file)).metadata or {}
     if POSITION not in metadata:
         raise LabError(
@@ -361,25 +331,14 @@ def position_in(file: bytes) -> Position:
 
 
 def committed_position(endpoints: Endpoints, checkpoint: str, folder: str) -> Position | None:
-    """Committed position of a query on a landed stream; None without a committed batch.
-
-    Args:
-        checkpoint: the query's `checkpointLocation`.
-    """
-    prefix = store.key_of(checkpoint).rstrip("/") + "/"
-    names = {
-        entry.key.removeprefix(prefix)
-        for part in ("commits/", "offsets/", "sources/0/")
-        for entry in store.list_objects(endpoints, prefix + part)
-    }
+    """Committed position of a query on a landed stream; None without a committed batch."""
+    names, file = files_in(endpoints, checkpoint, "commits/", "offsets/", "sources/0/")
     done = batch_numbers(names, "commits") & batch_numbers(names, "offsets")
     if not done:
         return None
-    last_line = store.read(endpoints, f"{prefix}offsets/{max(done)}").decode().splitlines()[-1]
+    last_line = file(f"offsets/{max(done)}").decode().splitlines()[-1]
     log_offset = json.loads(last_line)["logOffset"]
-    read = files_in_log(
-        names, log_offset, lambda name: store.read(endpoints, prefix + name).decode()
-    )
+    read = files_in_log(names, log_offset, lambda name: file(name).decode())
     if not read:
         return None
     return position_in(store.read(endpoints, landed_files(endpoints, folder)[read - 1]))
@@ -388,8 +347,7 @@ def committed_position(endpoints: Endpoints, checkpoint: str, folder: str) -> Po
 def files_in_log(names: set[str], log_offset: int, read: Callable[[str], str]) -> int:
     """Number of files that a query's file source had read at an offset of its log.
 
-    Args:
-        names: the files of the checkpoint, relative to it.
+    The names of the checkpoint's files are relative to it.
     """
     folder = "sources/0/"
     log = {name.removeprefix(folder) for name in names if name.startswith(folder)}

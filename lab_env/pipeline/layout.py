@@ -13,12 +13,7 @@ TABLES = ("cow", "mor", "minutes", "changes")  # the sinks that are Hudi tables
 
 
 def table_path(base: str, sink: str) -> str:
-    """Path of a sink's files.
-
-    Args:
-        base: folder of the pipeline's tables, for example `s3a://lakehouse/tour`.
-        sink: one of `FOLDERS`.
-    """
+    """Path of a sink's files, below the folder of the pipeline's tables."""
     return f"{base}/{FOLDERS[sink]}"
 
 

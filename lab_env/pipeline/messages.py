@@ -36,7 +36,7 @@ class Malformed(Exception):
 
 
 def read_event(value: bytes | None, arrived: int | None) -> tuple[tuple, list[str] | None]:
-    """Read and validate one message.
+    """Read and validate one message; raise `Malformed` if it is not an event.
 
     Args:
         arrived: Kafka's timestamp of the record, in microseconds since 1970.
@@ -44,9 +44,6 @@ def read_event(value: bytes | None, arrived: int | None) -> tuple[tuple, list[st
     Returns:
         The values of `FIELDS`, with times as naive UTC datetimes, and the names of the message's
         other fields (None if it has no others).
-
-    Raises:
-        Malformed: it is not an event.
     """
     event = read_object(value)
     _check_fields(event)
@@ -72,11 +69,7 @@ def read_event(value: bytes | None, arrived: int | None) -> tuple[tuple, list[st
 def read_object(value: bytes | None, most: int | None = MAX_EVENT_BYTES) -> dict:
     """Parse a message as one JSON object; numbers with a fraction or an exponent keep their text.
 
-    Args:
-        most: maximum number of bytes; None for no limit.
-
-    Raises:
-        Malformed: it is not exactly one JSON object within the limit.
+    Raise `Malformed` if it is not exactly one object of at most `most` bytes (None: no limit).
     """
     text = value or b""
     if not text.strip(WHITE_SPACE):

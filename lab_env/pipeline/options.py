@@ -87,12 +87,12 @@ def shared(zookeeper: str, path: str) -> dict[str, str]:
     """Additional options for every writer of a table that several jobs write.
 
     If two jobs write the same file group, the second one fails when it commits, and retries. A
-    stream of the pipeline adds these to its own options; any other job uses `second_writer`.
+    stream of the pipeline adds these to its own options; any other job uses `second_writer`. The
+    lock has the table's path in ZooKeeper, beginning with the bucket, so two buckets never share a
+    lock.
 
     Args:
         zookeeper: `host:port` of ZooKeeper, or several with commas.
-        path: path of the table. The lock has the same path in ZooKeeper, beginning with the bucket,
-        so two buckets never share a lock.
     """
     folder, table = lock_place(path).rsplit("/", 1)
     return {
@@ -121,8 +121,7 @@ def buckets(number: int) -> dict[str, str]:
 def reachable(first_port: int) -> dict[str, str]:
     """Options for a driver whose machine lets executors connect to some ports only.
 
-    Args:
-        first_port: LAB_SPARK_DRIVER_PORTS; 0 if all are open.
+    `first_port` is LAB_SPARK_DRIVER_PORTS; 0 if all are open.
     """
     # Each table's writer has a timeline server, which takes the next free port.
     return {"hoodie.embed.timeline.server.port": str(first_port + 40)} if first_port else {}
@@ -131,9 +130,7 @@ def reachable(first_port: int) -> dict[str, str]:
 def lock_place(path: str) -> str:
     """Path in ZooKeeper of a table's lock, or of all locks below a folder.
 
-    Args:
-        path: for example `s3a://lakehouse/tour/orders_cow`, whose lock is in
-        `/lakehouse/tour/orders_cow`.
+    The lock of `s3a://lakehouse/tour/orders_cow` is in `/lakehouse/tour/orders_cow`.
     """
     return "/" + path.rstrip("/").split("://", 1)[1]
 
@@ -154,7 +151,6 @@ def second_writer(
     Args:
         table: the table's options: `COW`, `MOR`, `CHANGES`.
         zookeeper: `host:port` of ZooKeeper, or several with commas.
-        path: path of the table; its last part is the table's name.
         number_of_buckets: the table's number of buckets, from `guard.table_receipt`.
     """
     name = {"hoodie.table.name": path.rstrip("/").rsplit("/", 1)[-1]}

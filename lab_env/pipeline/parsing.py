@@ -32,15 +32,10 @@ NO_EVENT = (None,) * len(FIELDS)
 
 
 def read_topic(spark: SparkSession, bootstrap: str, topic: str, **options: str) -> DataFrame:
-    """Stream a topic's records from its beginning.
+    """Stream a topic's records, with Kafka's columns, from its beginning.
 
-    Args:
-        bootstrap: `host:port` of the broker.
-        options: additional options of the Kafka source, for example
-        `maxOffsetsPerTrigger="50000"`; `assign` selects topic partitions, the default is all.
-
-    Returns:
-        A streaming DataFrame with Kafka's columns (key, value, partition, offset, timestamp, ...).
+    The options are added to those of the Kafka source, for example `maxOffsetsPerTrigger="50000"`;
+    `assign` selects topic partitions, the default is all.
     """
     chosen = {} if "assign" in options else {"subscribe": topic}
     return (
@@ -76,9 +71,7 @@ def read_in_workers(
 ) -> DataFrame:
     """Add columns that Spark's Python workers compute from the records.
 
-    Args:
-        read: computes the new columns of a batch of rows.
-        modules: code that `read` needs, in addition to this module.
+    `read` computes the new columns of a batch of rows, with the code of these modules and this one.
     """
     # A cluster's workers have jiter, pandas and PyArrow, but not this code.
     for module in (*modules, sys.modules[__name__]):
@@ -106,7 +99,6 @@ def _read_batch(batch: pa.RecordBatch) -> dict[str, pa.Array]:
 
 
 def _read(value: bytes | None, arrived: int | None) -> tuple:
-    """Event, reason and unknown fields of one message."""
     try:
         event, unknown = read_event(value, arrived)
     except Malformed as malformed:
@@ -122,40 +114,21 @@ def structs(rows: Sequence[tuple], kind: pa.StructType, missing: pa.Array) -> pa
 
 
 def valid_events(parsed: DataFrame) -> DataFrame:
-    """Valid events as typed rows, one row per message.
-
-    Args:
-        parsed: result of `parse`.
-
-    Returns:
-        Columns as in the event, `order_ts` and `sent_at` as timestamps.
-    """
+    """Valid events as typed rows, one per message, from the result of `parse`."""
     return parsed.where("reason IS NULL").select("event.*")
 
 
 def dead_letters(parsed: DataFrame) -> DataFrame:
-    """Malformed messages, each with its reason, its raw bytes and its position in the topic.
-
-    Args:
-        parsed: result of `parse`.
-
-    Returns:
-        Columns `reason`, `value` (the raw bytes), `key`, `topic`, `partition`, `offset`,
-        `timestamp`.
-    """
+    """Malformed messages, each with its reason, its raw bytes and its position in the topic."""
     return parsed.where("reason IS NOT NULL").select(
         "reason", "value", "key", "topic", "partition", "offset", "timestamp"
     )
 
 
 def count_unknown_fields(parsed: DataFrame) -> DataFrame:
-    """Pass the rows through; a query that reads them counts valid events with unknown fields.
+    """Pass parsed rows through, and count valid events with unknown fields, which the tables drop.
 
-    The tables drop such fields. The counts are in `observedMetrics` of each batch's progress, under
-    `UNKNOWN_FIELDS`.
-
-    Args:
-        parsed: result of `parse`.
+    The counts are in `observedMetrics` of each batch's progress, under `UNKNOWN_FIELDS`.
     """
     return parsed.observe(UNKNOWN_FIELDS, *unknown_fields())
 
@@ -173,9 +146,5 @@ def unknown_fields() -> tuple[Column, Column]:
 
 
 def with_deletes(events: DataFrame) -> DataFrame:
-    """Mark erase events as deletes for Hudi, which orders them by `order_ts` like any other event.
-
-    Args:
-        events: result of `valid_events`.
-    """
+    """Mark erase events as deletes for Hudi, which orders them by `order_ts` too."""
     return events.withColumn("_hoodie_is_deleted", F.col("op") == "erase")

@@ -15,22 +15,12 @@ WINDOW = "1 minute"
 
 
 def new_orders(events: DataFrame) -> DataFrame:
-    """Select the create events, which bring the revenue.
-
-    Args:
-        events: result of `parsing.valid_events`; batch or stream.
-
-    Returns:
-        `event_id`, `order_ts` (the time of the order) and `amount`, resends included.
-    """
+    """Select the create events, which bring the revenue, resends included."""
     return events.where("op = 'create'").select("event_id", "order_ts", "amount")
 
 
 def per_minute(orders: DataFrame) -> DataFrame:
-    """Number of orders and revenue per minute of event time.
-
-    Args:
-        orders: `order_ts` (timestamp) and `amount`, one row per order; batch or stream.
+    """Number of orders and revenue per minute of event time (`order_ts`), one row per order given.
 
     Returns:
         `minute` (its beginning), `orders`, `revenue` and `partition_date` (of the minute).
@@ -50,28 +40,19 @@ def per_minute(orders: DataFrame) -> DataFrame:
 def minutes_in_a_batch(events: DataFrame) -> DataFrame:
     """Expected result of the stream, computed from all events in one batch, each counted once.
 
-    Args:
-        events: rows of the JSON files, with `order_ts` as text.
-
-    Returns:
-        As `per_minute`.
+    The events are rows of the JSON files, with `order_ts` as text.
     """
     orders = new_orders(events.withColumn("order_ts", F.to_timestamp("order_ts")))
     return per_minute(orders.dropDuplicates(["event_id"]))
 
 
 def minutes_stream(events: DataFrame, watermark_seconds: float) -> DataFrame:
-    """Stream of revenue per minute.
+    """Stream of revenue per minute from valid events; use it in output mode `update`.
 
-    Args:
-        events: result of `parsing.valid_events`, as a stream.
-        watermark_seconds: how far behind the newest event time an event may arrive. Resends are
-        recognised within the same span. An older event is dropped even if its minute is still open,
-        because resends are removed first. An event from the future moves the watermark: `parsing`
-        accepts events up to a day ahead of Kafka's clock.
-
-    Returns:
-        As `per_minute`; in output mode `update` each batch has the minutes that it changed.
+    `watermark_seconds` is how far behind the newest event time an event may arrive. Resends are
+    recognised within the same span. An older event is dropped even if its minute is still open,
+    because resends are removed first. An event from the future moves the watermark: `parsing`
+    accepts events up to a day ahead of Kafka's clock.
     """
     return per_minute(
         new_orders(events)
@@ -103,12 +84,7 @@ def upsert_minutes(path: str):
 
 
 def minutes_writer(events: DataFrame, path: str, watermark_seconds: float) -> DataStreamWriter:
-    """Make the query that keeps the table of revenue per minute up to date.
-
-    Args:
-        events: result of `parsing.valid_events`, as a stream.
-        watermark_seconds: as in `minutes_stream`.
-    """
+    """Make the query that keeps the table of revenue per minute current; see `minutes_stream`."""
     return (
         minutes_stream(events, watermark_seconds)
         .writeStream.outputMode("update")

@@ -85,9 +85,7 @@ def session_environment(
 def session_of_environment(app: str, extra: dict[str, str] | None = None, log: Path | None = None):
     """Start the session of a program that was started with `session_environment`.
 
-    Args:
-        extra: additional Spark properties; they override the others.
-        log: file for the JVM's output, as in `build_session`.
+    `extra` and `log` are as in `build_session`.
     """
     return build_session(
         endpoints_of_environment(),
@@ -140,16 +138,10 @@ GLUE_CLIENT = "com.amazonaws.glue.catalog.metastore.AWSGlueDataCatalogHiveClient
 
 
 def spark_conf(endpoints: Endpoints, jars: Path) -> dict[str, str]:
-    """The configuration of a session that reads Kafka and writes Hudi tables to the object store.
+    """Spark properties of a session that reads Kafka and writes Hudi tables to the store.
 
     The keys of the object store are not part of it: S3A takes them from the environment
     (`prepare_environment`), so they appear on no web page and in no log.
-
-    Args:
-        jars: the folder of the connector jars, all put on the class path.
-
-    Returns:
-        Spark properties.
     """
     chosen = settings()
     return LAKEHOUSE | {
@@ -202,11 +194,7 @@ def driver_address() -> dict[str, str]:
 
 
 def cluster_conf(conf: Mapping[str, str], jars: Path) -> dict[str, str]:
-    """Properties that a session on a cluster needs in addition to `spark_conf`; else empty.
-
-    Returns:
-        Spark properties.
-    """
+    """Properties that a session on a cluster needs in addition to `spark_conf`; else empty."""
     master = conf["spark.master"]
     if master.startswith("local"):
         return {}
@@ -231,13 +219,9 @@ def cluster_conf(conf: Mapping[str, str], jars: Path) -> dict[str, str]:
 
 
 def metastore_conf(uri: str) -> dict[str, str]:
-    """The configuration of a session that keeps table names in a Hive Metastore or in Glue.
+    """Properties of a session that keeps table names in a Hive Metastore or in Glue.
 
-    Args:
-        uri: `thrift://host:port` of the metastore, or `glue://region`.
-
-    Returns:
-        Spark properties, in addition to those of `spark_conf`.
+    `uri` is `thrift://host:port` of the metastore, or `glue://region`.
     """
     if uri.startswith("glue://"):
         return {"spark.sql.catalogImplementation": "hive", GLUE: GLUE_CLIENT}
@@ -253,11 +237,8 @@ def metastore_conf(uri: str) -> dict[str, str]:
 def prepare_environment(endpoints: Endpoints, java_home: Path) -> None:
     """Set the environment variables that a Spark driver in this process reads.
 
-    They keep Spark from using another SPARK_HOME, Java or Python of this machine.
-
-    Args:
-        endpoints: the object store's address and keys go into the environment, too.
-        java_home: the Java 17 to run on.
+    They keep Spark from using another SPARK_HOME, Java or Python of this machine, and include the
+    object store's address and keys.
     """
     os.environ["SPARK_HOME"] = str(distribution("pyspark").locate_file("pyspark"))
     for name in {*CONF_FOLDERS, "PYSPARK_SUBMIT_ARGS"} - settings().conf_folders.keys():
@@ -295,15 +276,11 @@ def build_session(
     extra: dict[str, str] | None = None,
     log: Path | None = None,
 ):
-    """Start this process's SparkSession, or return the running one.
+    """Start this process's SparkSession on a Java 17, or return the running one.
 
     Args:
-        java_home: the Java 17 to run on.
         extra: additional Spark properties; they override the others.
         log: file for the JVM's output; without one it goes where this process's output goes.
-
-    Returns:
-        A plain `pyspark.sql.SparkSession`.
     """
     prepare_environment(endpoints, java_home)
     from pyspark.sql import SparkSession  # after the environment is right
@@ -337,7 +314,6 @@ def _limit_time_to_exit(gateway) -> None:
     runnable = jvm.java.lang.Class.forName("java.lang.Runnable")
 
     def call(target, method: str, *arguments):
-        """A `Runnable` that calls a method of a Java object."""
         passed = gateway.new_array(jvm.java.lang.Object, len(arguments))
         for position, argument in enumerate(arguments):
             passed[position] = argument

@@ -40,10 +40,7 @@ def json_writer(parsed: DataFrame, path: str) -> DataStreamWriter:
 
 
 def dead_letter_rows(parsed: DataFrame) -> DataFrame:
-    """Malformed messages; their query also counts the valid events with unknown fields.
-
-    Only this query counts those, so that each event counts once.
-    """
+    """Malformed messages; only their query counts unknown fields, so each event counts once."""
     return parsing.dead_letters(parsing.count_unknown_fields(parsed))
 
 
@@ -109,7 +106,6 @@ def start_query(
 
     Args:
         records: stream of a topic; for `CHANGE_SINKS`, of a Debezium topic.
-        sink: one of `WRITERS`.
         trigger: keyword arguments of `DataStreamWriter.trigger`.
     """
     # A separate pool, so that one sink's long commit does not hold up the others.

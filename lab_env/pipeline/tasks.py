@@ -21,8 +21,7 @@ MOVED = tuple(f"internal.metrics.{what}." for what in ("input", "output", "shuff
 def heartbeat(patience: float) -> dict[str, str]:
     """Spark option for heartbeats so frequent that several fall within a watchdog's patience.
 
-    Args:
-        patience: seconds without progress after which a query counts as hung.
+    The patience is the seconds without progress after which a query counts as hung.
     """
     seconds = min(10.0, patience / 5)  # Spark's default is 10 s, too long for a short patience
     return {"spark.executor.heartbeatInterval": f"{seconds * 1000:.0f}ms"}
@@ -94,7 +93,6 @@ class Tasks:
         return moved
 
     def _amount(self, metrics) -> int:
-        """Sum of the metrics that measure a task's progress."""
         amount = 0
         for metric in _each(metrics):
             known = self._named.get(metric.id())
@@ -113,5 +111,4 @@ class Tasks:
 
 
 def _each(sequence):
-    """Elements of a Scala sequence."""
     return (sequence.apply(position) for position in range(sequence.size()))

@@ -46,8 +46,7 @@ class Note:
         id: the topic's id; empty if its broker provides none.
         settled: number of settled partitions; if the topic has no more, a batch may take only part
         of a backlog.
-        seen: number of partitions at the last check.
-        since: time when this number was first seen, in seconds since 1970.
+        seen: number of partitions at the last check, first seen at the time `since`.
     """
 
     id: str
@@ -59,8 +58,7 @@ class Note:
 class Topic:
     """Kafka admin client for one topic, in Spark's JVM; it signs in as Spark's Kafka source does.
 
-    Args:
-        connection: the options `kafka.*` with which Spark's source reaches the broker.
+    `connection` has the options `kafka.*` with which Spark's source reaches the broker.
     """
 
     def __init__(self, spark: SparkSession, name: str, connection: dict[str, str]):
@@ -109,7 +107,6 @@ class TopicWatch(threading.Thread):
     """Decides how the queries read their topic, and watches the topic while they run.
 
     Args:
-        topic: the topic that the queries read.
         checkpoints: the `checkpointLocation` of each query.
         limit: maximum messages per batch; 0 for no limit.
 
@@ -253,9 +250,7 @@ class TopicWatch(threading.Thread):
 def offsets_of(spark: SparkSession, path: str, folder: str) -> dict[int, int] | None:
     """Offsets of a checkpoint's newest batch, by topic partition; None without one.
 
-    Args:
-        path: the query's `checkpointLocation`.
-        folder: `offsets` for the newest planned batch, `commits` for the newest committed batch.
+    `folder` is `offsets` for the newest planned batch, `commits` for the newest committed one.
     """
     number = hadoop.newest(spark, f"{path}/{folder}")
     if number == hadoop.NONE:
@@ -264,15 +259,7 @@ def offsets_of(spark: SparkSession, path: str, folder: str) -> dict[int, int] | 
 
 
 def check_id(topic: str, path: str, known: str, found: str) -> None:
-    """Refuse a topic if a checkpoint has read another one.
-
-    Args:
-        known: the id in the checkpoint; empty if it has none.
-        found: the current id; empty if the broker provides none.
-
-    Raises:
-        Refused: the ids differ.
-    """
+    """Raise `Refused` if a checkpoint has read another topic; an id is empty if it is not known."""
     if known and found and known != found:
         raise Refused(
             f"The topic {topic} {RECREATED}: its id is {found}, but the checkpoint "
@@ -293,6 +280,5 @@ def _all_at_once(topic: str, limit: int) -> str:
 
 
 def _cause(error: Py4JJavaError) -> str:
-    """Message of the Java exception that caused a failed call."""
     cause = error.java_exception.getCause() or error.java_exception
     return str(cause.getMessage())

@@ -48,7 +48,6 @@ class Job:
     """Settings of one writer.
 
     Args:
-        name: name of the writer and of its Spark application.
         topic: Kafka topic to read, or Kinesis stream.
         base: folder of the tables and checkpoints, for example `s3a://lakehouse/tour`.
         folder: local folder for its progress and state files.
@@ -63,7 +62,6 @@ class Job:
         landed since the previous one.
         stall_seconds: how long a running query may go without progress (no task ends, reads or
         writes, and no report arrives) before the watchdog ends the writer; a batch may last longer.
-        java_options: options of its JVM.
         spark: additional Spark properties.
         replay: let a query whose checkpoint does not belong to its table read everything again; see
         `lab_env.pipeline.guard`.
@@ -113,12 +111,7 @@ def command(job_file: Path) -> list[str]:
 
 
 class ProgressLog:
-    """Log of a writer's batches, one line each, and its current state.
-
-    Args:
-        folder: folder of its two files.
-        clock: returns monotonic seconds.
-    """
+    """Log of a writer's batches, one line each, and its current state; the clock is monotonic."""
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic):
         self._clock = clock
@@ -140,9 +133,8 @@ class ProgressLog:
     def running(self, sinks: tuple[str, ...], patience: float, **facts) -> None:
         """Record that the queries run; from now on, `hung` expects progress of each.
 
-        Args:
-            patience: maximum seconds between two signs of progress; at least START_SECONDS until
-            the first one, because a first batch loads all classes.
+        `patience` is the maximum of seconds between two signs of progress; until the first one it
+        is at least START_SECONDS, because a first batch loads all classes.
         """
         self._heard = dict.fromkeys(sinks, self._clock())
         self._patience = patience
@@ -206,7 +198,6 @@ class ProgressLog:
         self._progress = self._path.open("a", buffering=1)
 
     def _warn_of(self, batch: dict) -> None:
-        """Print a warning to the writer's log when a field is dropped for the first time."""
         names = set(batch["unknown_fields"])
         if names - self._warned:
             events, number = f"{batch['unknown_events']:,} events", batch["batch"]
@@ -251,7 +242,6 @@ class ProgressLog:
 
 
 def _short(progress: dict) -> dict:
-    """Extract the parts of a progress report that the lab uses, with offsets by topic partition."""
     source = progress["sources"][0]
     end = source["endOffset"]
     observed = progress.get("observedMetrics") or {}
@@ -283,7 +273,6 @@ def noted_batches(progress: Path) -> list[dict]:
 
 
 def _log_order(progress: Path) -> changes.LogOrder:
-    """Restore the check of the database's log positions from the batches of earlier runs."""
     order = changes.LogOrder()
     for batch in noted_batches(progress):
         if batch["sink"] == "changes":
@@ -300,8 +289,7 @@ def _of_topic(offsets: dict) -> dict:
 def run(job: Job, progress_log: ProgressLog, stop: threading.Event) -> int:
     """Run the job's queries until they are stopped, all are done, or one fails.
 
-    Returns:
-        Exit status: 0 when stopped or done, 1 when a query failed.
+    Return the exit status: 0 when stopped or done, 1 when a query failed.
     """
     endpoints = session.endpoints_of_environment()
     progress_log.state("starting")
@@ -355,14 +343,13 @@ def run(job: Job, progress_log: ProgressLog, stop: threading.Event) -> int:
 
 
 def read_source(spark, endpoints: Endpoints, job: Job, went_on: Callable[[], None]):
-    """The job's topic or stream as a streaming DataFrame.
+    """The job's topic or stream as a streaming DataFrame with Kafka's columns.
+
+    It comes with the running thread that watches the topic or lands the Kinesis stream, or None if
+    everything has been landed already.
 
     Args:
         went_on: called after each landed file if a stream is landed before the queries start.
-
-    Returns:
-        The records, with Kafka's columns, and the running thread that watches the topic or lands
-        the Kinesis stream; None if everything has been landed already.
 
     Raises:
         LabError: the broker does not answer, or its topic or stream cannot be continued.
@@ -380,11 +367,7 @@ def read_source(spark, endpoints: Endpoints, job: Job, went_on: Callable[[], Non
 
 
 def watch_topic(spark, endpoints: Endpoints, job: Job) -> TopicWatch:
-    """Start watching the job's topic.
-
-    Raises:
-        Refused: the topic is missing, or a checkpoint has read another one.
-    """
+    """Start watching the job's topic; raise `Refused` if it is missing or another one."""
     topic = Topic(spark, job.topic, spark_options(endpoints.kafka_bootstrap))
     checkpoints = [sinks.checkpoint_path(job.base, sink) for sink in job.sinks]
     watch = TopicWatch(spark, topic, checkpoints, job.max_offsets)
@@ -454,7 +437,6 @@ def _watch(job: Job, progress_log: ProgressLog) -> None:
 
 
 def _no_progress(job: Job, sink: str, seconds: float) -> str:
-    """Reason why the watchdog ends the writer, with the values of the settings to change."""
     quiet = f"no progress of {sink} for {seconds:.0f} s"
     if sink not in job.sinks:
         return quiet
@@ -487,14 +469,7 @@ def _kill_children() -> None:
 
 
 def main(job_file: Path) -> int:
-    """Run a job; if it ends early, the reason is in its state file.
-
-    Args:
-        job_file: written by `Job.save`.
-
-    Returns:
-        Exit status.
-    """
+    """Run a job from its file, and return the exit status."""
     job = Job.load(job_file)
     progress_log = ProgressLog(Path(job.folder))
     stop, again = threading.Event(), ""

@@ -29,15 +29,10 @@ def measure_ceiling(
     """Measure acknowledged events per processor second of one process without a rate limit.
 
     Args:
-        bootstrap: `host:port` of the broker.
         seconds: total time for each of the two, over all rounds.
-        rounds: number of rounds; each of the two runs once per round.
 
     Returns:
         One pair per round: load generator, plain loop.
-
-    Raises:
-        LabError: the broker cannot be reached.
     """
     topic = f"ceiling-{secrets.token_hex(3)}"
     pairs = []

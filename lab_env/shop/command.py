@@ -59,26 +59,13 @@ def replay(
     rate: float | None,
     skip: int,
 ) -> None:
-    """Send the recorded stream to a topic.
-
-    Args:
-        n: number of sends; by default all.
-        rate: sends per second; by default no limit.
-        skip: number of sends to skip at the beginning.
-
-    Raises:
-        LabError: the broker cannot be reached or a send was not acknowledged.
-    """
+    """Send the recorded stream to a topic; the arguments are those of `replay.replay`."""
     bootstrap = endpoints.broker(settings().source)
     print(replay_stream(bootstrap, topic, ledger_directory(topic), n, rate, skip))
 
 
 def ledger(endpoints: Endpoints, topic: str) -> None:
-    """Settle a topic's ledger and show it.
-
-    Raises:
-        LabError: nothing was sent to the topic, it cannot be read, or it differs from the ledger.
-    """
+    """Settle a topic's ledger and show it; raise `LabError` if the topic differs from it."""
     directory = ledger_directory(topic)
     if not directory.exists():
         known = ", ".join(known_ledgers())

@@ -95,15 +95,8 @@ def encode(
 
     It is built as text, which keeps an amount's two decimals and is fast in the load generator's
     innermost loop. All text must be free of quotes and backslashes, as the shop's own identifiers
-    are.
-
-    Args:
-        op: one of `OPS`.
-        cents: amount in euro cents.
-        status: one of `STATUSES`.
-        order_ts: event time, `2026-11-21T02:14:15.123456Z`.
-        partition_date: day of the order's creation, `2026-11-21`.
-        sent_at: time of sending, in the form of `order_ts`.
+    are. Times have the form `2026-11-21T02:14:15.123456Z`; partition_date is the day of the order's
+    creation.
     """
     return (
         f'{{"event_id":"{event_id}","op":"{op}","order_id":"{order_id}",'
@@ -116,15 +109,8 @@ def encode(
 def malform(kind: str, event: bytes, rng: Random) -> bytes:
     """Make a realistic malformed event from a valid one.
 
-    Args:
-        kind: one of `MALFORMED_KINDS`; it is also the reason that the pipeline must report.
-        event: the valid event's JSON bytes.
-
-    Returns:
-        The bytes to send.
-
-    Raises:
-        ValueError: the kind is not known.
+    The kind, one of `MALFORMED_KINDS`, is also the reason that the pipeline must report; another
+    one is a ValueError.
     """
     if kind not in _MALFORM:
         raise ValueError(f"unknown kind of malformed event: {kind}")

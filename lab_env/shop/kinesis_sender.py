@@ -19,15 +19,10 @@ PAUSE_S = 0.1  # after a refusal
 
 
 class KinesisSender(LedgerSender):
-    """Sends events to one stream and records the outcome of each in the ledger.
+    """Sends events to one stream, which must exist, and records the outcome of each in the ledger.
 
     Only one request is in flight, so each order's events stay in sequence, unless Kinesis refuses
     one of them.
-
-    Args:
-        address: URL of Kinesis.
-        topic: name of the stream; it must exist.
-        options: further arguments of `LedgerSender`.
     """
 
     def __init__(self, address: str, topic: str, ledger_dir: Path, **options):
@@ -45,8 +40,7 @@ class KinesisSender(LedgerSender):
     def poll(self, seconds: float = 0.0) -> None:
         """Send one request from the queue, unless another greenlet is sending one.
 
-        Args:
-            seconds: pause if there is nothing to do.
+        If there is nothing to do, pause for these seconds.
         """
         if self._queue and not self._in_flight:
             self._send_some()
@@ -85,7 +79,6 @@ class KinesisSender(LedgerSender):
             self._in_flight = 0
 
     def _note(self, batch: list[tuple[Send, float]], results: list[dict]) -> None:
-        """Record Kinesis's result for each record of a request."""
         refused, why = [], ""
         for (send, handed_at), result in zip(batch, results, strict=True):
             if why_not := result.get("ErrorCode"):

@@ -2,21 +2,28 @@
 
 import sys
 import time
-from typing import Protocol
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 
 LINE_EVERY_S = 5.0
 
 
-class Display(Protocol):
-    def update(self, shown: object) -> None:
-        """Show the object's current state."""
-
-
-def live_display():
-    """Return the display that suits this process's output, as a context manager."""
+@contextmanager
+def live_display() -> Generator[Callable[[object], None]]:
+    """Yield a function that shows an object's current state in this process's output."""
     if _in_notebook():
-        return _Notebook()
-    return _Terminal() if sys.stdout.isatty() else _Lines()
+        yield _cell()
+    elif sys.stdout.isatty():
+        from rich.live import Live
+
+        with Live(auto_refresh=False) as live:
+            yield lambda shown: live.update(str(shown), refresh=True)
+    else:
+        lines = _Lines()
+        try:
+            yield lines.show
+        finally:
+            lines.print()
 
 
 def _in_notebook() -> bool:
@@ -24,53 +31,30 @@ def _in_notebook() -> bool:
     return bool(ipython and getattr(ipython.get_ipython(), "kernel", None))
 
 
-class _Notebook:
-    def __enter__(self):
-        from IPython.display import display
+def _cell() -> Callable[[object], None]:
+    from IPython.display import display
 
-        self._handle = None
-        self._display = display
-        return self
+    handles = []
 
-    def update(self, shown: object) -> None:
-        if self._handle is None:
-            self._handle = self._display(shown, display_id=True)
+    def show(shown: object) -> None:
+        if handles:
+            handles[0].update(shown)
         else:
-            self._handle.update(shown)
+            handles.append(display(shown, display_id=True))
 
-    def __exit__(self, *_) -> None:
-        pass
-
-
-class _Terminal:
-    def __enter__(self):
-        from rich.live import Live
-
-        self._live = Live(auto_refresh=False)
-        self._live.start()
-        return self
-
-    def update(self, shown: object) -> None:
-        self._live.update(str(shown), refresh=True)
-
-    def __exit__(self, *_) -> None:
-        self._live.stop()
+    return show
 
 
 class _Lines:
-    def __enter__(self):
+    def __init__(self):
         self._printed, self._last = 0.0, ""
-        return self
 
-    def update(self, shown: object) -> None:
+    def show(self, shown: object) -> None:
         self._last = str(shown)
         if time.monotonic() - self._printed > LINE_EVERY_S:
-            self._print()
+            self.print()
 
-    def __exit__(self, *_) -> None:
-        self._print()
-
-    def _print(self) -> None:
+    def print(self) -> None:
         if self._last:
             print(self._last, flush=True)
         self._printed, self._last = time.monotonic(), ""

@@ -42,7 +42,6 @@ class Load:
         topic: created if missing.
         ledger_dir: the topic's ledger folder, also for the logs of the run.
         rate: total acknowledged events per second; None for no limit.
-        users: number of simulated users.
         seconds: duration; None to run until `stop`.
         processes: number of sending processes.
         web_port: port of Locust's web UI, or a free one if it is taken; None for no web UI.
@@ -86,17 +85,11 @@ class Load:
         """
         ensure_topic(self.bootstrap, self.topic)
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        plan = {
-            "bootstrap": self.bootstrap,
-            "topic": self.topic,
+        same = ("bootstrap", "topic", "rate", "users", "seconds", "processes", "shares")
+        plan = {name: getattr(self, name) for name in same} | {
             "ledger_dir": str(self.ledger_dir),
             "run": self.run_id,
-            "rate": self.rate,
-            "users": self.users,
-            "seconds": self.seconds,
-            "processes": self.processes,
             "seed": secrets.randbits(32) if self.seed is None else self.seed,
-            "shares": self.shares,
             "stats_file": str(self._stats_file),
             "parent": os.getpid(),
         }
@@ -122,10 +115,7 @@ class Load:
         return self
 
     def wait(self) -> int:
-        """Wait for the end of the load.
-
-        Returns:
-            Number of unacknowledged sends.
+        """Wait for the end of the load, and return the number of unacknowledged sends.
 
         Raises:
             LabError: Locust died, or the load was never started.
@@ -139,10 +129,9 @@ class Load:
         return rows[-1]["failures"]
 
     def stop(self) -> int:
-        """End the load: collect all acknowledgements, and leave no process behind.
+        """End the load and return the number of unacknowledged sends.
 
-        Returns:
-            Number of unacknowledged sends.
+        It collects all acknowledgements, and leaves no process behind.
         """
         if self.running:
             self._started.send_signal(signal.SIGTERM)
@@ -153,11 +142,7 @@ class Load:
         return self.wait()
 
     def run(self) -> "Load":
-        """Start the load and wait for its end.
-
-        Raises:
-            LabError: as `start` and `wait`; or the load has no end.
-        """
+        """Start the load and wait for its end; raise `LabError` as `start` and `wait` do."""
         if self.seconds is None:
             raise LabError("This load has no end.", "give it a number of seconds.")
         with self:
@@ -200,22 +185,23 @@ class Load:
     @property
     def acked(self) -> int:
         """Number of sends that the broker has acknowledged so far."""
-        rows = self._rows()
-        return rows[-1]["acked"] if rows else 0
+        return self._newest("acked")
 
     @property
     def failures(self) -> int:
         """Number of sends that have failed or timed out so far."""
+        return self._newest("failures")
+
+    def _newest(self, number: str) -> int:
         rows = self._rows()
-        return rows[-1]["failures"] if rows else 0
+        return rows[-1][number] if rows else 0
 
     @property
     def stats(self) -> pd.DataFrame:
         """Statistics of the run over time, two rows per second.
 
-        Returns:
-            Columns seconds (since the first row), users, rate (acknowledged per second), acked,
-            failures, p50_ms and p95_ms (response time of the last ten seconds).
+        `seconds` count from the first row, `rate` is acknowledged sends per second, and p50_ms and
+        p95_ms are response times of the last ten seconds.
         """
         rows = pd.DataFrame(self._rows(), columns=["time", *COLUMNS[1:2], *COLUMNS[3:]])
         rows["seconds"] = rows["time"] - rows["time"].min()
@@ -267,11 +253,11 @@ class Load:
         return LabError(what, "run: lab status   (then try again)", "\n".join(lines[-20:]))
 
     def _show(self) -> None:
-        with live_display() as display:
+        with live_display() as show:
             while self.running:
-                display.update(self)
+                show(self)
                 time.sleep(0.5)
-            display.update(self)
+            show(self)
 
     def _repr_html_(self) -> str:
         last = self.stats.tail(1)

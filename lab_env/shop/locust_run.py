@@ -38,7 +38,6 @@ class LocustRun:
     In the body, wait with `gevent.sleep`; `time.sleep` would also stop the users.
 
     Args:
-        user: class of the users.
         users: number of users, started together; ignored with a shape.
         seconds: duration; None when a shape ends the run.
         shape: class of the load's shape.
@@ -46,9 +45,6 @@ class LocustRun:
 
     Attributes:
         errors: exceptions of the tasks, in order.
-
-    Raises:
-        LabError: the run has no end.
     """
 
     def __init__(
@@ -100,20 +96,16 @@ class LocustRun:
 
     @property
     def reports(self) -> pd.DataFrame:
-        """All requests that the users reported.
+        """All requests that the users reported, one row each.
 
-        Returns:
-            One row per report: second (since the start), type, name, ms (response time), failed,
-            and the fields of the report's context.
+        `second` counts from the start, `ms` is the response time; the fields of the report's
+        context follow.
         """
         return pd.DataFrame(self._reports) if self._reports else pd.DataFrame(columns=COLUMNS)
 
     @property
     def requests(self) -> pd.DataFrame:
-        """Locust's own statistics.
-
-        Returns:
-            One row per request type and name: type, name, requests, failures, p50_ms, p95_ms.
+        """Locust's own statistics, one row per request type and name.
 
         Raises:
             LabError: no user reported anything.

@@ -28,19 +28,12 @@ runners.WORKER_REPORT_INTERVAL = 1.0
 
 @dataclass(frozen=True)
 class Plan:
-    """Settings of the load.
+    """Settings of the load, as in `load.Load`.
 
     Args:
-        bootstrap: address of the broker: Kafka's `host:port`, or Kinesis's URL.
         topic: it must exist.
-        ledger_dir: the topic's ledger folder.
         run: part of every id; must be new for each run on a topic.
         rate: total events per second of all `users`; None for no limit.
-        users: total number of users.
-        seconds: duration; None to run until stopped.
-        processes: number of sending processes.
-        seed: seed of the models.
-        shares: override shares of the settings.
         stats_file: file for live numbers, one JSON object per line.
         parent: pid of the process that started the load; the load ends when that process is gone.
     """
@@ -62,10 +55,7 @@ class Plan:
 class Shop:
     """Model, sender and statistics that all users of one process share.
 
-    Args:
-        worker_id: part of every id of this process.
-        seed: seed of this process's model.
-        request: Locust's request event.
+    `worker_id` is part of every id of this process, and `request` is Locust's request event.
     """
 
     def __init__(self, plan: Plan, worker_id: str, seed: int, request):

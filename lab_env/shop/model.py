@@ -33,7 +33,7 @@ STEPS = ("new", "paid", "packed", "shipped", "delivered")
 
 @dataclass(slots=True)
 class Send:
-    """One message for the broker.
+    """One message for the broker; its times are in microseconds since 1970 UTC.
 
     Args:
         send_id: unique for each send; travels as the Kafka header `send-id`.
@@ -42,8 +42,8 @@ class Send:
         value: the bytes to send.
         kind: `event`, `late`, `resend` or `malformed:<reason>`.
         op: one of `events.OPS`.
-        order_ts: event time, microseconds since 1970 UTC.
-        at: time at which the model made this send, microseconds since 1970 UTC.
+        order_ts: event time.
+        at: time at which the model made this send.
     """
 
     send_id: str
@@ -82,14 +82,11 @@ class Shares:
 
     @classmethod
     def of(cls, **overrides: float) -> "Shares":
-        """Shares from the settings, with some of them replaced.
-
-        Args:
-            **overrides: fields of this class, for example `malformed=0`.
+        """Shares from the settings, with some of them replaced, for example `malformed=0`.
 
         Raises:
             LabError: a name is unknown, a value is out of range, or `update`, `cancel` and `erase`
-                add up to more than 1.
+            add up to more than 1.
         """
         lab = settings()
         shares = cls(
@@ -156,20 +153,19 @@ class Timestamps:
         return f"{self._text}.{rest:06d}Z"
 
 
+@dataclass(slots=True, eq=False)
 class Order:
     """The model's data about an order that may still change."""
 
-    __slots__ = (
-        "cents",
-        "closed",
-        "customer_id",
-        "last_ts",
-        "order_id",
-        "partition_date",
-        "product_id",
-        "quiet_after",
-        "step",
-    )
+    order_id: str
+    customer_id: str
+    product_id: str
+    cents: int
+    partition_date: str
+    step: int = 0
+    closed: bool = False
+    last_ts: int = 0
+    quiet_after: int = 0
 
 
 class OrderModel:
@@ -177,9 +173,7 @@ class OrderModel:
 
     Args:
         seed: the same seed and clock give the same sends, byte for byte.
-        shares: frequencies of events.
         worker_id: part of every id; must be unique among all senders to the topic.
-        clock: returns the time.
     """
 
     def __init__(self, seed: int, shares: Shares, worker_id: str, clock: Clock):
@@ -230,15 +224,11 @@ class OrderModel:
 
     def _create(self, now: int) -> Send:
         self._orders += 1
-        order = Order()
-        order.order_id = f"o-{self.worker_id}-{self._orders:06d}"
-        order.customer_id = self._customers[bisect(self._customer_weights, self._chance())]
-        order.product_id, price = self._products[bisect(self._product_weights, self._chance())]
-        order.cents = price * (1 + int(self._chance() * self._chance() * 4))
-        order.step = 0
-        order.closed = False
-        order.last_ts = order.quiet_after = 0
-        order.partition_date = self._event_text.text(now)[:10]
+        customer_id = self._customers[bisect(self._customer_weights, self._chance())]
+        product_id, price = self._products[bisect(self._product_weights, self._chance())]
+        cents = price * (1 + int(self._chance() * self._chance() * 4))
+        order_id, today = f"o-{self.worker_id}-{self._orders:06d}", self._event_text.text(now)[:10]
+        order = Order(order_id, customer_id, product_id, cents, today)
         if len(self._open) >= MAX_OPEN_ORDERS:
             _take(self._open, int(self._chance() * MAX_OPEN_ORDERS / 2))
         self._open.append(order)
@@ -306,11 +296,7 @@ class OrderModel:
         return self._stamp(order, "update", STEPS[order.step], now)
 
     def _stamp(self, order: Order, op: str, status: str, now: int) -> tuple:
-        """Make a new version of the order.
-
-        Returns:
-            The arguments of `encode` except the time of sending, then the event time.
-        """
+        """Arguments of `encode` for a new version, up to partition_date, then the event time."""
         self._events += 1
         order.last_ts = now if now > order.last_ts else order.last_ts + 1
         return (

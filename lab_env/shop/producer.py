@@ -33,18 +33,13 @@ CERTAINLY_FAILED = {
 
 
 def open_sender(address: str, topic: str, ledger_dir: Path, **options) -> "Sender | KinesisSender":
-    """Open a sender for the broker at an address; the options are those of `Sender`."""
+    """Open a sender for the broker at an address; the options are those of `LedgerSender`."""
     kind = KinesisSender if is_kinesis(address) else Sender
     return kind(address, topic, ledger_dir, **options)
 
 
 class Sender(LedgerSender):
-    """Sends events to one topic and records the outcome of each in the ledger.
-
-    Args:
-        bootstrap: `host:port` of the broker.
-        options: further arguments of `LedgerSender`.
-    """
+    """Sends events to one topic of Kafka and records the outcome of each in the ledger."""
 
     def __init__(self, bootstrap: str, topic: str, ledger_dir: Path, **options):
         super().__init__(topic, ledger_dir, **options)

@@ -102,11 +102,7 @@ def from_line(line: bytes) -> Send:
 
 
 def recording(path: Path = RECORDING) -> Iterator[Send]:
-    """Yield the recorded stream, in the order of sending.
-
-    Args:
-        path: a gzipped file with one send per line.
-    """
+    """Yield the recorded stream, in the order of sending."""
     with gzip.open(path, "rb") as file:
         yield from map(from_line, file)
 

@@ -81,7 +81,6 @@ def _check_unsent(stream: list[Send], chosen: list[Send], ledger: Ledger, topic:
 
 
 def _paced(sends: Iterator[Send], rate: float | None) -> Iterator[Sequence[Send]]:
-    """Yield the sends in bursts, paced if there is a rate."""
     size = BURST if rate is None else max(1, min(BURST, int(rate / 20)))
     began, count = time.monotonic(), 0
     while burst := list(itertools.islice(sends, size)):

@@ -15,7 +15,6 @@ class LedgerSender:
     """Sends events to one topic or stream, and records the outcome of each in the ledger.
 
     Args:
-        topic: name of the topic or stream.
         delivered: called with (send, milliseconds since it was handed over, error text or None).
         pause: called with seconds while nothing can be done; `gevent.sleep` under Locust.
         name: part of this process's file names in the ledger.

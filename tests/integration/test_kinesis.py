@@ -26,13 +26,13 @@ def kinesis(services):
     SERVICES["kinesis"].clear("lesson-98")
 
 
-def test_it_is_ready_and_listed_once_it_was_started(kinesis):
-    row = next(row for row in lab_services.status() if row.name == "kinesis")
+def listed():
+    return next(row for row in lab_services.status() if row.name == "kinesis")
+
+
+def test_it_is_ready_and_listens_on_this_machine_only(kinesis):
+    row = listed()
     assert (row.state, row.address) == ("ready", SERVICES["kinesis"].address())
-
-
-def test_it_listens_on_this_machine_only(kinesis):
-    row = next(row for row in lab_services.status() if row.name == "kinesis")
     assert listening([psutil.Process(row.pid)]) == {"127.0.0.1"}
 
 
@@ -84,7 +84,5 @@ def test_a_reset_removes_the_streams_of_its_lesson_and_no_other(kinesis):
 
 def test_a_paused_service_answers_nothing_and_continues_afterwards(kinesis):
     with paused("kinesis"):
-        state = next(row.state for row in lab_services.status() if row.name == "kinesis")
-        assert state.startswith("not ready")
-    state = next(row.state for row in lab_services.status() if row.name == "kinesis")
-    assert state == "ready"
+        assert listed().state.startswith("not ready")
+    assert listed().state == "ready"

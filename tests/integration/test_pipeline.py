@@ -42,7 +42,10 @@ from lab_env.workbench.eject.project import eject
 from lab_env.workbench.sampling import is_compaction
 
 SHORT = {"short": True, "spark": SHORT_LIFE}
+AT = "2026-11-20T10:00:00.000000Z"
 KEYS = ("order_id", "event_id", "order_ts")
+REST = ("C-1", "P-1", 995, "new", AT, AT[:10], AT)  # of an event
+ONE_ROW = "SELECT 'o-1' AS order_id, 1 AS order_ts, '2026-01-05' AS partition_date, 1 AS amount"
 META = ("commit_time", "commit_seqno", "record_key", "partition_path", "file_name")
 
 
@@ -318,9 +321,7 @@ def test_the_guards_of_lab_and_project_find_a_batch_that_hudi_has_archived(
     lab, spark, tmp_path, monkeypatch
 ):
     table = lab.path("orders")
-    row = spark.sql(
-        "SELECT 'o-1' AS order_id, 1 AS order_ts, '2026-01-05' AS partition_date, 1 AS amount"
-    )
+    row = spark.sql(ONE_ROW)
     wanted = options.COW | options.DEMO_OPTIONS | {"hoodie.table.name": "orders"}
     # Hudi keeps 20 commits by default.
     wanted |= {"hoodie.keep.min.commits": "2", "hoodie.keep.max.commits": "3"}
@@ -353,21 +354,9 @@ def send_malformed(lab: Lab, count: int) -> dict[tuple[int, int], tuple[str, byt
 
     for number in range(count):
         kind = MALFORMED_KINDS[number % len(MALFORMED_KINDS)]
-        day = "2026-11-20"
-        good = encode(
-            f"E-{number}",
-            "create",
-            f"O-{number}",
-            "C-1",
-            "P-1",
-            995,
-            "new",
-            f"{day}T10:00:00.000000Z",
-            day,
-            f"{day}T10:00:01.000000Z",
-        )
-        value = malform(kind, good, rng)
         topic, key = lab.topic("orders"), f"O-{number}"
+        good = encode(f"E-{number}", "create", key, *REST)
+        value = malform(kind, good, rng)
         producer.produce(topic, value, key, on_delivery=remember(kind, value))
         producer.produce(topic, good, key)
         producer.poll(0)
@@ -392,9 +381,7 @@ def stream_into_a_table(lab: Lab, spark) -> None:
 
 def test_a_table_of_the_pipeline_is_cleaned_after_each_fifth_commit(lab, spark):
     table = lab.path("orders")
-    row = spark.sql(
-        "SELECT 'o-1' AS order_id, 1 AS order_ts, '2026-01-05' AS partition_date, 1 AS amount"
-    )
+    row = spark.sql(ONE_ROW)
     wanted = options.COW | {
         "hoodie.table.name": "orders",
         # With the default of 10 commits there would be nothing to clean for long.

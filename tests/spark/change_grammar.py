@@ -15,6 +15,8 @@ from event_grammar import (
     OTHER_DIGITS,
     SPACES,
     Draft,
+    in_form,
+    parts,
     quoted,
     spelled,
     written,
@@ -69,8 +71,8 @@ class Change:
 
     def value(self, rng: Random) -> bytes:
         """Return the message."""
-        parts = {"before": self.before, "after": self.after, "source": self.source}
-        for name, part in parts.items():
+        objects = {"before": self.before, "after": self.after, "source": self.source}
+        for name, part in objects.items():
             self._fill(name, written(rng, part).decode("utf-8", "surrogateescape"))
         self._fill("op", self.op)
         return written(rng, self.envelope)
@@ -96,9 +98,9 @@ def record(rng: Random) -> Record:
     of_json = rng.choices((False, True), (3, 1), k=mutations)
     for is_json in of_json:
         if is_json:
-            parts = (change.image(), change.image(), change.before, change.source, change.envelope)
+            drafts = (change.image(), change.image(), change.before, change.source, change.envelope)
             level = rng.choice(("keys", "strings", "numbers", "nesting"))
-            rng.choice(LEVELS[level])(rng, rng.choice(parts))
+            rng.choice(LEVELS[level])(rng, rng.choice(drafts))
         else:
             rng.choice(MUTATIONS)(rng, change)
     value: bytes | None = change.value(rng)
@@ -121,7 +123,7 @@ def _image(rng: Random) -> Draft:
         "amount": quoted(f"{rng.randrange(10**5)}.{rng.randrange(100):02d}"),
         "status": quoted(rng.choice(("new", "paid"))),
         "partition_date": quoted(str((at - rng.randrange(3) * DAY).date())),
-        "updated_at": quoted(_iso(at)),
+        "updated_at": quoted(in_form(at)),
         "gift": rng.choice(("true", "false")),
         "items": str(rng.randrange(-5, 100)),
         "points": str(rng.randrange(10**12)),
@@ -135,10 +137,6 @@ def _image(rng: Random) -> Draft:
         if name not in ("order_id", "partition_date"):
             draft.put(name, "null")
     return draft
-
-
-def _iso(at: datetime) -> str:
-    return at.replace(tzinfo=None).isoformat() + "Z"
 
 
 def _some(rng: Random, *kinds: str) -> str:
@@ -245,17 +243,8 @@ def _key_only(rng: Random, change: Change) -> None:
 
 
 def _table(rng: Random, change: Change) -> None:
-    schemas = (
-        '"public"',
-        "null",
-        '"sales"',
-        '""',
-        "5",
-        '"PUBLIC"',
-        '["public"]',
-        '"public.orders"',
-    )
-    tables = ('"orders"', "null", '"order_items"', '""', "true", '"orders "', "{}", '"lake"')
+    schemas = parts('"public"|null|"sales"|""|5|"PUBLIC"|["public"]|"public.orders"')
+    tables = parts('"orders"|null|"order_items"|""|true|"orders "|{}|"lake"')
     change.source.put("schema", rng.choice((schemas[0], rng.choice(schemas))))
     change.source.put("table", rng.choice((tables[0], rng.choice(tables))))
 
@@ -264,18 +253,16 @@ def _position(rng: Random, change: Change) -> None:
     digits = ("0", "007", "1", str(2**63 - 1), str(2**63), "-1", "1.0", "٣", "", "9" * 30, " 1")
     digits += ("0" * 30 + "1",)
     lsn = rng.choice((*digits[2:6], '"1"', "null", "1.0", "1e3", "true", "[]", "9" * 30, "-0"))
-    parts = [rng.choice((f'"{rng.choice(digits)}"', '"7"', "null", "7")) for _ in range(2)]
-    text = f"[{rng.choice((',', ',', ', ', ' ,', ',  ')).join(parts)}]"
+    pair = [rng.choice((f'"{rng.choice(digits)}"', '"7"', "null", "7")) for _ in range(2)]
+    text = f"[{rng.choice((',', ',', ', ', ' ,', ',  ')).join(pair)}]"
     odd = ("[]", "[null]", '["1","2","3"]', "", "null", '["1","2"', '{"a":"1"}', ' ["1","2"]')
     texts = (quoted(text), quoted(text), "null", quoted(rng.choice(odd)), '["1","2"]')
-    sequence = rng.choice(texts)
-    change.source.put("sequence", sequence)
+    change.source.put("sequence", rng.choice(texts))
     change.source.put("lsn", lsn)
 
 
 def _op(rng: Random, change: Change) -> None:
-    ops = ('"t"', '"t"', '"m"', "null", '"U"', '"u "', '""', "5", '["u"]', '"create"', "{}")
-    change.op = rng.choice((*ops, '"\\u0075"'))
+    change.op = rng.choice(parts('"t"|"t"|"m"|null|"U"|"u "|""|5|["u"]|"create"|{}|"\\u0075"'))
 
 
 def _part(rng: Random, change: Change) -> None:

@@ -6,11 +6,11 @@ Like `event_oracle` it is plain Python, written from the contract and not from t
 import base64
 import re
 from collections.abc import Callable, Mapping
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
 
-from event_oracle import Number, read_object
+from event_oracle import Number, day_of, is_nothing, read_object
 
 PLACEHOLDER = "__debezium_unavailable_value"
 EPOCH = datetime(1970, 1, 1)
@@ -84,7 +84,7 @@ def _change(envelope: dict, columns: Mapping[str, str]) -> str | Changed:
     if not isinstance(image, dict):
         return "no_row_image"
     place = ("order_id", "partition_date")
-    nothing = any(_is_nothing(image.get(name)) for name in place)
+    nothing = any(is_nothing(image.get(name)) for name in place)
     if op == "d" and nothing:
         return "key_only"
     if op != "d" and any(name not in image for name in columns):
@@ -143,18 +143,8 @@ def _integer(value: object) -> int | None:
     return -size if value.text.startswith("-") else size
 
 
-def _is_nothing(value: object) -> bool:
-    return value is None or (isinstance(value, str) and (value == "" or value.isspace()))
-
-
 def _is_day(value: object) -> bool:
-    if not isinstance(value, str) or not re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
-        return False
-    try:
-        date(*map(int, value.split("-")))
-    except ValueError:
-        return False
-    return True
+    return isinstance(value, str) and day_of(value) is not None
 
 
 def _why(form: str, value: object) -> str | None:

@@ -10,12 +10,18 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 from random import Random
 from typing import NamedTuple
 
 from lab_env.shop.events import FIELDS, MAX_DEPTH, MAX_EVENT_BYTES, OPS, STATUSES
+
+
+def parts(text: str) -> list[str]:
+    """Return the parts of a text between its vertical bars."""
+    return text.split("|")
+
 
 TEXT_FIELDS = tuple(name for name in FIELDS if name != "amount")
 IDENTIFIERS = ("event_id", "order_id", "customer_id", "product_id")
@@ -50,30 +56,15 @@ BAD_ESCAPES = [
     *("\\ud83d\\n", "\\ud83d\\ud83d", "\\ud83d\\ud83d\\ude00", "\\ud83d\\udbff", "\\ud83d\\ue000"),
     "\\ud83d\\",
 ]
-BAD_NUMBERS = [
-    *("01", "-01", "00", "1.", "-1.", ".5", "-.5", "+1", "+1.5", "0x1F", "1e", "1e+", "1E-", "-"),
-    *("--1", "1_000", "1,5", "1.5.1", "1e1.5", "1e1e1", "−1", "١٢", "１２", "1f", "1d", "1L"),
-    *("12 5", "NaN", "-NaN", "nan", "Infinity", "-Infinity", "inf", "+Infinity", "0b1", "1n"),
-    *(
-        "0.",
-        "-0.e1",
-        "1e٣",
-        "1.٥",
-        "1٠",
-        "00.5",
-        "- 1",
-        "1 e5",
-        "0e",
-        "-e5",
-        "1.e5",
-        "1e5.",
-        "Infinity1",
-    ),
-]
-BAD_LITERALS = [
-    *("True", "FALSE", "NULL", "Null", "None", "undefined", "nul", "tru", "truee", "nulll", "yes"),
-    *("null1", "true false", "nil", "falsetrue", "n", "t", "'text'", "text", "`text`", "b'x'"),
-]
+BAD_NUMBERS = parts(
+    "01|-01|00|1.|-1.|.5|-.5|+1|+1.5|0x1F|1e|1e+|1E-|-|--1|1_000|1,5|1.5.1|1e1.5|1e1e1|−1|١٢|１２|"
+    "1f|1d|1L|12 5|NaN|-NaN|nan|Infinity|-Infinity|inf|+Infinity|0b1|1n|0.|-0.e1|1e٣|1.٥|1٠|00.5|"
+    "- 1|1 e5|0e|-e5|1.e5|1e5.|Infinity1"
+)
+BAD_LITERALS = parts(
+    "True|FALSE|NULL|Null|None|undefined|nul|tru|truee|nulll|yes|null1|true false|nil|falsetrue|n|"
+    "t|'text'|text|`text`|b'x'"
+)
 SPACE_TOKENS = list("\v\f\u00a0\u0085\u2028\ufeff\u3000\u200b\x1c\0")
 LOOKALIKES = {
     ":": ("=", "=", ":=", "=>", "::", " ", ",", ";", "："),
@@ -531,42 +522,36 @@ def _fraction(rng: Random, draft: Draft) -> None:
 
 
 def _other_form(rng: Random, draft: Draft) -> None:
-    day, clock = f"{draft.now:%Y-%m-%d}", f"{draft.now:%H:%M:%S}"
-    zones = ("", "Z", "z", "+00:00", "-00:00", "+0000", "+00", "+01:00", "-23:59", "+24:00", " UTC")
-    zones += ("ZZ", " Z", "[Europe/Berlin]", "+01:00:30", "+01:00:30.5", "Z+01:00", "GMT", "-0100")
-    gaps = ("T", "t", " ", "_", "\n", "\0", "", "TT", "é", "ß", "\U0001f600", "T ", "\u2009")
-    days = (day, day.replace("-", ""), f"{draft.now:%G-W%V-%u}", f"{draft.now:%GW%V%u}")
-    days += (f"{draft.now:%Y-%j}", f"{draft.now:%Y/%m/%d}", f"{draft.now:%y-%m-%d}", f"+00{day}")
-    days += (
-        f"{draft.now:%d.%m.%Y}",
-        f"{draft.now:%Y-%-m-%-d}",
-        f"{draft.now:%g-w%V-%u}",
-        f"-{day}",
+    clock = f"{draft.now:%H:%M:%S}"
+    zones = parts(
+        "|Z|z|+00:00|-00:00|+0000|+00|+01:00|-23:59|+24:00| UTC|ZZ| Z|[Europe/Berlin]|+01:00:30|"
+        "+01:00:30.5|Z+01:00|GMT|-0100"
     )
+    gaps = ("T", "t", " ", "_", "\n", "\0", "", "TT", "é", "ß", "\U0001f600", "T ", "\u2009")
+    forms = "%Y-%m-%d %Y%m%d %G-W%V-%u %GW%V%u %Y-%j %Y/%m/%d %y-%m-%d +00%Y-%m-%d %d.%m.%Y"
+    days = _in_forms(draft.now, f"{forms} %Y-%-m-%-d %g-w%V-%u -%Y-%m-%d")
     clocks = (clock, clock, clock[:5], clock[:2], clock.replace(":", ""), clock + ".5", clock[:4])
     clocks += (clock + ".123456789", clock + ",5", clock + ".", clock[:-1], clock + ":00", "")
     # One part at a time is odd, or all are.
-    parts = [days[:1], gaps[:1], clocks[:1], zones[1:2]]
+    chosen = [days[:1], gaps[:1], clocks[:1], zones[1:2]]
     for at in rng.choice(((0,), (1,), (2,), (3,), (0, 1), (2, 3), (0, 1, 2, 3))):
-        parts[at] = (days, gaps, clocks, zones)[at]
-    _put_time(rng, draft, "".join(map(rng.choice, parts)))
+        chosen[at] = (days, gaps, clocks, zones)[at]
+    _put_time(rng, draft, "".join(map(rng.choice, chosen)))
+
+
+def _in_forms(moment: date, forms: str) -> list[str]:
+    return [moment.strftime(form) for form in forms.split()]
 
 
 def _impossible_time(rng: Random, draft: Draft) -> None:
-    year = rng.choice(
-        ("2026", "2026", "2024", "2025", "2100", "0000", "0001", "9999", "2020", "2019")
-    )
-    month = rng.choice(("02", "02", "01", "04", "11", "12", "00", "13", "99"))
-    day = rng.choice(("28", "29", "30", "31", "32", "00", "01", "21"))
-    hour = rng.choice(("00", "12", "23", "24", "25", "99"))
-    minute = rng.choice(("00", "59", "60", "99"))
-    second = rng.choice(("00", "59", "60", "61", "99"))
-    odd = rng.randrange(6)
-    if odd:
-        hour, minute, second = rng.choice(
-            (("23", "59", "60"), ("24", "00", "00"), ("12", "00", "00"))
-        )
-    text = f"{year}-{month}-{day}T{hour}:{minute}:{second}{rng.choice(('', '.0', '.999999'))}Z"
+    year = rng.choice(parts("2026|2026|2024|2025|2100|0000|0001|9999|2020|2019"))
+    month = rng.choice(parts("02|02|01|04|11|12|00|13|99"))
+    day = rng.choice(parts("28|29|30|31|32|00|01|21"))
+    clock_parts = ("00|12|23|24|25|99", "00|59|60|99", "00|59|60|61|99")
+    clock = ":".join(rng.choice(parts(part)) for part in clock_parts)
+    if rng.randrange(6):
+        clock = rng.choice(("23:59:60", "24:00:00", "12:00:00"))
+    text = f"{year}-{month}-{day}T{clock}{rng.choice(('', '.0', '.999999'))}Z"
     _put_time(rng, draft, text)
 
 
@@ -583,9 +568,10 @@ def _time_bound(rng: Random, draft: Draft) -> None:
 
 def _no_time(rng: Random, draft: Draft) -> None:
     seconds = micros(draft.now) // 10**6
-    texts = ("yesterday", "now", "0", "", " ", "T", "Z", "1970-01-01T00:00:00Z", "NaT", "null")
-    texts += ("-" * 20, str(seconds), f"{seconds}000", f"{seconds}.5", f"{seconds}Z", "P1D")
-    texts += ("12:00", "12:00:00Z")
+    texts = parts(
+        f"yesterday|now|0|| |T|Z|1970-01-01T00:00:00Z|NaT|null|{'-' * 20}|{seconds}|{seconds}000|"
+        f"{seconds}.5|{seconds}Z|P1D|12:00|12:00:00Z"
+    )
     if rng.random() < 0.3:
         field = rng.choice((*TIME_FIELDS, "partition_date"))
         draft.put(field, rng.choice((f"{seconds}", "0", "-1")))
@@ -622,13 +608,14 @@ def _flipped_time(rng: Random, draft: Draft) -> None:
 
 def _other_date(rng: Random, draft: Draft) -> None:
     day = draft.now.date()
-    texts = (f"{day:%Y%m%d}", f"{day:%G-W%V-%u}", f"{day:%G-W%V}", f"{day:%GW%V%u}", f"{day:%Y-%j}")
-    texts += (f"{day:%Y/%m/%d}", f"{day:%Y-%m}", f"{day:%Y}", f"{day}T00:00:00Z", f"{day} 00:00:00")
-    texts += (f"{day:%Y-%-m-%-d}", f"+{day}", f"-{day}", f"{day:%g-w%V-%u}", "2026-02-29")
-    texts += ("2024-02-29",)
-    texts += ("2026-11-31", "2026-13-01", "2026-00-10", "2026-10-00", "0000-01-01", "0001-01-01")
-    texts += ("9999-12-31", "10000-01-01", "2020-02-30", "2100-02-29", "2026-W54-1", "2026-W47-8")
-    texts += ("2020-01-01", "2019-12-31", "today", "", "0", f"{day}Z", f"{day}+00:00", "2026-11-2١")
+    texts = _in_forms(day, "%Y%m%d %G-W%V-%u %G-W%V %GW%V%u %Y-%j %Y/%m/%d %Y-%m %Y")
+    texts += [f"{day}T00:00:00Z", f"{day} 00:00:00"]
+    texts += _in_forms(day, "%Y-%-m-%-d +%Y-%m-%d -%Y-%m-%d %g-w%V-%u")
+    texts += parts(
+        "2026-02-29|2024-02-29|2026-11-31|2026-13-01|2026-00-10|2026-10-00|0000-01-01|0001-01-01|"
+        "9999-12-31|10000-01-01|2020-02-30|2100-02-29|2026-W54-1|2026-W47-8|2020-01-01|2019-12-31|"
+        f"today||0|{day}Z|{day}+00:00|2026-11-2١"
+    )
     draft.put("partition_date", quoted(rng.choice(texts)))
 
 
@@ -795,22 +782,19 @@ def _behead(rng: Random, value: bytes) -> bytes:
 def _before(rng: Random, value: bytes) -> bytes:
     marks = (*[b"\xef\xbb\xbf"] * 2, b" \xef\xbb\xbf", b"\xef\xbb", b"\xff\xfe", b"\0", b"\n")
     framing = (b"\0\0\0\0\x2a\x02", b")]}'\n", b"\x1e", b"\xc2\xa0", b"\v", b"\f", b"data: ", b",")
-    framing += (b"{}",)
-    return rng.choice(marks + framing) + value
+    return rng.choice((*marks, *framing, b"{}")) + value
 
 
 def _after(rng: Random, value: bytes) -> bytes:
     tails = (b" xyz", b",", b"}", b"]", b"\0", b"\n\0", b"\v", b"\f", b"\xc2\xa0", b"//c", b"\n")
     tails += (b"{}", b"\x1a", b"\xef\xbb\xbf", b"\xff", b"null", b" \t\r\n ", b"\\", b'"', b"1")
-    tails += (value[:200],)
-    return value + rng.choice(tails)
+    return value + rng.choice((*tails, value[:200]))
 
 
 def _other_encoding(rng: Random, value: bytes) -> bytes:
     text = value.decode("utf-8", "replace")
     encodings = ("utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-7", "cp1252")
-    encoding = rng.choice(encodings)
-    return text.encode(encoding, "replace")
+    return text.encode(rng.choice(encodings), "replace")
 
 
 def _flip_bit(rng: Random, value: bytes) -> bytes:
@@ -845,8 +829,7 @@ def _nothing(rng: Random, value: bytes) -> bytes | None:
         return b" " * int(10 ** rng.uniform(3, 6))
     short = (None, b"", b" ", b"\n\t \r", b"\0", b"\v", b"\xc2\xa0", b"{}", b"{ }", b"[]", b"{")
     short += (b"}", b"null", b'"', b'""', b"0", b"\xef\xbb\xbf", b"\xef\xbb\xbf{}", b"\xef\xbb")
-    short += (b"NaN", b"[")
-    short += (b" {", b"{}{}", b" [", b"tru", b"-", b"\x1c", b"\xe3\x80\x80", b'{"')
+    short += (b"NaN", b"[", b" {", b"{}{}", b" [", b"tru", b"-", b"\x1c", b"\xe3\x80\x80", b'{"')
     return rng.choice(short)
 
 

@@ -244,13 +244,13 @@ def _reason(fields: dict, arrived_us: int | None) -> str | None:
     """The first reason, in the order of `REASONS`, that is not about the JSON itself."""
     if "order_id" not in fields:
         return "missing_key"
-    if _is_nothing(fields["order_id"]):
+    if is_nothing(fields["order_id"]):
         return "null_key"
     for name in FIELDS:
         kind = Number if name == "amount" else str
         if fields.get(name) is not None and not isinstance(fields[name], kind):
             return "wrong_type"
-    if any(_is_nothing(fields.get(name)) for name in FIELDS):
+    if any(is_nothing(fields.get(name)) for name in FIELDS):
         return "missing_field"
     if any(
         category(letter) == "Cc"
@@ -265,7 +265,7 @@ def _reason(fields: dict, arrived_us: int | None) -> str | None:
     return _amount_reason(fields["amount"].text) or _times_reason(fields, arrived_us)
 
 
-def _is_nothing(value: object) -> bool:
+def is_nothing(value: object) -> bool:
     """True for null and for blank text."""
     return value is None or (isinstance(value, str) and (value == "" or value.isspace()))
 
@@ -299,10 +299,10 @@ def _amount(number: str) -> Decimal:
 def _times_reason(fields: dict, arrived_us: int | None) -> str | None:
     times = [fields["order_ts"], fields["sent_at"]]
     day = fields["partition_date"]
-    if any(_is_other_time(text) for text in times) or _is_other_date(day):
+    if any(_is_other(datetime, TIME, text) for text in times) or _is_other(date, DATE, day):
         return "time_format"
     moments = [_time(text) for text in times]
-    created = _date(day)
+    created = day_of(day)
     if None in moments or created is None:
         return "impossible_timestamp"
     if arrived_us is None or not YEAR_2020_US <= arrived_us < YEAR_2100_US:
@@ -328,7 +328,8 @@ def _time(text: str) -> datetime | None:
         return None
 
 
-def _date(text: str) -> date | None:
+def day_of(text: str) -> date | None:
+    """Return the date in the contract's format; None if there is no such date."""
     form = DATE.fullmatch(text)
     try:
         return date(*map(int, form.groups())) if form else None
@@ -336,22 +337,12 @@ def _date(text: str) -> date | None:
         return None
 
 
-def _is_other_time(text: str) -> bool:
-    """True for a time in a format other than the contract's."""
-    if TIME.fullmatch(text):
+def _is_other(kind: type[date], form: re.Pattern[str], text: str) -> bool:
+    """True for a time or date in a format other than the contract's."""
+    if form.fullmatch(text):
         return False
     try:
-        datetime.fromisoformat(text.upper())
-    except ValueError:
-        return False
-    return True
-
-
-def _is_other_date(text: str) -> bool:
-    if DATE.fullmatch(text):
-        return False
-    try:
-        date.fromisoformat(text.upper())
+        kind.fromisoformat(text.upper())
     except ValueError:
         return False
     return True

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 
 import pytest
+from memory_store import MemoryStore
 from xray_tables import T1, T2, T3, committed, done, history_of, stat
 
 from lab_env.pipeline import guard, options, writer
@@ -12,7 +13,6 @@ from lab_env.pipeline.guard import Receipt, claim_table, read_state, table_recei
 from lab_env.pipeline.writer import Job, main
 from lab_env.platform.errors import LabError
 from lab_env.platform.settings import Endpoints
-from lab_env.platform.store import StoredObject
 from lab_env.tables.hudi.commits import CHECKPOINT
 from lab_env.tables.hudi.timeline import from_seconds
 
@@ -21,31 +21,8 @@ HERE = Endpoints("http://127.0.0.1:1", "key", "secret", "us-east-1", "lakehouse"
 OWN, OTHER = "11111111-aaaa", "22222222-bbbb"
 
 
-class FakeStore:
-    """Stand-in for `lab_env.platform.store`, with objects in memory."""
-
-    def __init__(self):
-        self.objects: dict[str, bytes] = {}
-
-    def list_objects(self, endpoints, prefix):
-        for key in sorted(self.objects):
-            if key.startswith(prefix) and not key.endswith("/"):
-                yield StoredObject(key, len(self.objects[key]), None)
-
-    def read(self, endpoints, key):
-        return self.objects[key]
-
-    def client(self, endpoints):
-        return self
-
-    def put_object(self, Bucket, Key, Body):
-        self.objects[Key] = Body
-
-    def delete_prefix(self, endpoints, prefix, markers_only=False):
-        doomed = {key for key in self.objects if key.startswith(prefix)}
-        for key in doomed:
-            if key.endswith("/") or not markers_only:
-                del self.objects[key]
+class FakeStore(MemoryStore):
+    """An object store with a table and a checkpoint, as a stream leaves them."""
 
     def commit(self, instant: str, batch: int | None, identifier=OWN, action="commit"):
         """Add a completed write; without a batch number it is a compaction."""
@@ -55,27 +32,26 @@ class FakeStore:
     def write(self, instant: str, notes: dict[str, str], action="commit"):
         """Add a completed write with these notes in its extra metadata."""
         key = next(key for key in done(instant, action) if "_" in key)
-        self.objects[f"x/orders_cow/{key}"] = committed("UPSERT", stat("d=1/f"), **notes)
+        self[f"x/orders_cow/{key}"] = committed("UPSERT", stat("d=1/f"), **notes)
 
     def archive(self, *writes: tuple[str, dict[str, str]]):
         """Add archived writes, each given as its instant and its notes."""
         rows = [(at, "commit", committed("UPSERT", stat("d=1/f"), **notes)) for at, notes in writes]
-        self.objects |= {f"x/orders_cow/{key}": file for key, file in history_of(*rows).items()}
+        self |= {f"x/orders_cow/{key}": file for key, file in history_of(*rows).items()}
 
     def checkpoint(self, planned: int, finished: int, identifier=OWN):
         """Add a checkpoint with planned and finished batches from 0 to these numbers."""
-        self.objects["x/_checkpoints/cow/metadata"] = json.dumps({"id": identifier}).encode()
+        self["x/_checkpoints/cow/metadata"] = json.dumps({"id": identifier}).encode()
         for folder, newest in (("offsets", planned), ("commits", finished)):
             for number in range(newest + 1):
-                self.objects[f"x/_checkpoints/cow/{folder}/{number}"] = b"v1"
-            self.objects[f"x/_checkpoints/cow/{folder}/.{newest + 1}.tmp"] = b"v1"
+                self[f"x/_checkpoints/cow/{folder}/{number}"] = b"v1"
+            self[f"x/_checkpoints/cow/{folder}/.{newest + 1}.tmp"] = b"v1"
 
 
 @pytest.fixture
 def fake(monkeypatch):
     made = FakeStore()
-    for name in ("list_objects", "read", "client", "delete_prefix"):
-        monkeypatch.setattr(guard.store, name, getattr(made, name))
+    made.install(monkeypatch)
     return made
 
 
@@ -93,7 +69,7 @@ def refused(**options) -> LabError:
 def test_a_new_stream_gets_an_id_before_spark_does_and_keeps_it(fake):
     identifier = claimed()
     assert read_state(HERE, PATH).id == identifier and len(identifier) == 36
-    assert json.loads(fake.objects["x/_checkpoints/cow/metadata"]) == {"id": identifier}
+    assert json.loads(fake["x/_checkpoints/cow/metadata"]) == {"id": identifier}
     assert claimed() == identifier  # killed before its first commit
     fake.checkpoint(0, -1, identifier)
     assert claimed() == identifier
@@ -148,7 +124,7 @@ def test_a_start_reads_each_commit_once_and_a_new_stream_the_newest_only(fake, m
 
     def read(endpoints, key):
         seen.append(key)
-        return fake.objects[key]
+        return fake[key]
 
     monkeypatch.setattr(guard.store, "read", read)
     assert "has batch 5" in refused().what
@@ -181,7 +157,7 @@ def test_a_deleted_checkpoint_is_refused_until_a_replay_is_asked_for(fake):
     assert "has batch 4" in error.what and "deleted" in error.what
     assert "LAB_REPLAY_STREAM=true" in error.next_step
     assert "An erased order then comes back" in error.next_step
-    assert not [key for key in fake.objects if "_checkpoints" in key]  # nothing was begun
+    assert not [key for key in fake if "_checkpoints" in key]  # nothing was begun
     replayed = claimed(replay=True)
     new_id = read_state(HERE, PATH).id
     assert replayed.startswith(f"{new_id}.") and replayed != OWN
@@ -197,8 +173,8 @@ def test_another_streams_checkpoint_and_an_older_copy_are_refused(fake):
     assert "replaced" in refused().what
     fake.checkpoint(4, 4)
     for number in (3, 4):
-        del fake.objects[f"x/_checkpoints/cow/offsets/{number}"]
-        del fake.objects[f"x/_checkpoints/cow/commits/{number}"]
+        del fake[f"x/_checkpoints/cow/offsets/{number}"]
+        del fake[f"x/_checkpoints/cow/commits/{number}"]
     assert "older copy" in refused().what and "ends at batch 2" in refused().what
     assert claimed(replay=True).startswith(f"{OWN}.")
 
@@ -214,7 +190,7 @@ def test_a_table_that_lost_batches_is_refused_even_in_a_replay(fake):
 def test_a_damaged_metadata_table_is_refused(fake):
     fake.commit(T1, 4)
     fake.checkpoint(4, 4)
-    fake.objects[f"x/orders_cow/.hoodie/metadata/files/.files-0000-0_{T1}.log.1_0-1-2"] = b"#HUDI#"
+    fake[f"x/orders_cow/.hoodie/metadata/files/.files-0000-0_{T1}.log.1_0-1-2"] = b"#HUDI#"
     error = refused()
     assert "metadata table" in error.what and "put the right file back" in error.next_step
 
@@ -251,9 +227,10 @@ def test_a_writer_ends_with_the_sentence_and_the_next_step(fake, tmp_path, monke
 
 def test_of_a_table_that_is_none_yet_only_the_folders_go(fake):
     folders = {f"x/orders_cow/.hoodie/{name}": b"" for name in ("", "timeline/")}
-    fake.objects |= folders | {"x/orders_cow_2/.hoodie/": b""}
+    fake |= folders | {"x/orders_cow_2/.hoodie/": b""}
     guard.drop_unmade(HERE, TABLE)
-    assert fake.objects == {"x/orders_cow_2/.hoodie/": b""}
-    fake.objects = folders | {"x/orders_cow/.hoodie/hoodie.properties.backup": b"a=b"}
+    assert fake == {"x/orders_cow_2/.hoodie/": b""}
+    fake.clear()
+    fake |= folders | {"x/orders_cow/.hoodie/hoodie.properties.backup": b"a=b"}
     guard.drop_unmade(HERE, TABLE)
-    assert len(fake.objects) == 3
+    assert len(fake) == 3

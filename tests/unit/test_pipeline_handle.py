@@ -1,13 +1,12 @@
 """A writer's handle reports the lag of each sink, even while the topic grows."""
 
 import pytest
+from memory_store import MemoryStore
 
-from lab_env.pipeline import checkpoint
 from lab_env.pipeline.handle import Writer
 from lab_env.pipeline.writer import Job
 from lab_env.platform.errors import LabError
 from lab_env.platform.settings import Endpoints
-from lab_env.platform.store import StoredObject
 
 HERE = Endpoints("http://127.0.0.1:1", "key", "secret", "us-east-1", "lakehouse", "127.0.0.1:1")
 
@@ -31,16 +30,11 @@ def test_a_sink_that_is_beyond_the_given_offsets_is_not_behind(writer):
 def test_a_batch_whose_offsets_are_gone_does_not_count_and_damaged_offsets_are_named(
     home, monkeypatch
 ):
-    base = "x/_checkpoints/cow"
-    objects = {f"{base}/commits/{n}": b"v1" for n in (5, 6, 7)}
+    base, objects = "x/_checkpoints/cow", MemoryStore()
+    objects.install(monkeypatch)
+    objects |= {f"{base}/commits/{n}": b"v1" for n in (5, 6, 7)}
     objects |= {f"{base}/offsets/{n}": f'v1\n{{}}\n{{"t":{{"0":{n}}}}}'.encode() for n in (5, 6, 8)}
     objects[f"{base}/offsets/.9.tmp"] = b""
-
-    def listed(endpoints, prefix):
-        return [StoredObject(key, 1, None) for key in objects if key.startswith(prefix)]
-
-    monkeypatch.setattr(checkpoint.store, "list_objects", listed)
-    monkeypatch.setattr(checkpoint.store, "read", lambda endpoints, key: objects[key])
     job = Job("w", "t", "s3a://b/x", str(home / "w"), "log", "jars", "java", sinks=("cow",))
     writer = Writer("writer-test")
     writer.folder = job.save().parent

@@ -5,17 +5,16 @@ Kinesis is moto in this process, with the lab server's fixes; the object store i
 
 import io
 from datetime import UTC, datetime
-from types import SimpleNamespace
 
 import boto3
 import pyarrow.parquet as pq
 import pytest
 from botocore.exceptions import ClientError
+from memory_store import MemoryStore
 from moto import mock_aws
 
 from lab_env.pipeline import landing
-from lab_env.pipeline.landing import Landing, LandingThread, Reached, files_in_log
-from lab_env.platform import store
+from lab_env.pipeline.landing import Landing, LandingThread, files_in_log
 from lab_env.platform.brokers import streams
 from lab_env.platform.errors import LabError
 from lab_env.platform.services.kinesis_server import fix_moto
@@ -27,28 +26,11 @@ FOLDER = "s3a://lake/tour/landing"
 fix_moto()
 
 
-class Bucket(dict):
-    """The object store as a dict of key to bytes; `put_object` refuses to overwrite."""
-
-    def put_object(self, Bucket: str, Key: str, Body: bytes, IfNoneMatch: str):
-        if Key in self:
-            raise ClientError({"Error": {"Code": "PreconditionFailed"}}, "PutObject")
-        self[Key] = Body
-
-
 @pytest.fixture
-def bucket(monkeypatch) -> Bucket:
-    bucket = Bucket()
-    monkeypatch.setattr(store, "client", lambda endpoints: bucket)
-    monkeypatch.setattr(store, "read", lambda endpoints, key: bucket[key])
-    monkeypatch.setattr(
-        store,
-        "list_objects",
-        lambda endpoints, prefix: [
-            SimpleNamespace(key=key) for key in sorted(bucket) if key.startswith(prefix)
-        ],
-    )
-    return bucket
+def bucket(monkeypatch) -> MemoryStore:
+    made = MemoryStore()
+    made.install(monkeypatch)
+    return made
 
 
 @pytest.fixture(scope="module")
@@ -96,13 +78,13 @@ def merge(kinesis) -> None:
     )
 
 
-def landed(bucket: Bucket) -> list[dict]:
+def landed(bucket: MemoryStore) -> list[dict]:
     """Return all landed rows, in the order of their files."""
     tables = (pq.read_table(io.BytesIO(bucket[key])) for key in sorted(bucket))
     return [row for table in tables for row in table.to_pylist()]
 
 
-def values(bucket: Bucket) -> list[str]:
+def values(bucket: MemoryStore) -> list[str]:
     return [row["value"].decode() for row in landed(bucket)]
 
 
@@ -289,12 +271,6 @@ def test_a_foreign_file_in_the_folder_is_told():
     pq.write_table(landing.SCHEMA.empty_table(), file)
     with pytest.raises(LabError, match="no Kinesis position"):
         landing.position_in(file.getvalue())
-
-
-def test_a_position_is_what_it_was_after_its_way_through_a_footer():
-    position = landing.Position("s", "2026", 3, {"shardId-000000000007": Reached("49", 2, True)})
-    assert landing.Position.from_json(position.to_json()) == position
-    assert position.counts() == {7: 2}
 
 
 def test_files_of_a_source_log_are_counted_up_to_an_offset():

@@ -75,9 +75,12 @@ def test_a_request_has_no_more_records_than_kinesis_takes(send):
     assert [len(request) for request in fake.requests] == [500, 100]
 
 
-def test_a_refused_record_is_sent_again_and_the_others_are_not(send):
-    fake, ledger = send(3, {1})
-    assert [len(request) for request in fake.requests] == [3, 1]
+@pytest.mark.parametrize(
+    ("answer", "requests"), [({1}, [3, 1]), (EndpointConnectionError(endpoint_url="http://k"), [3])]
+)
+def test_only_what_was_refused_or_never_left_is_sent_again(send, answer, requests):
+    fake, ledger = send(3, answer)
+    assert [len(request) for request in fake.requests] == requests
     assert list(ledger["state"]) == ["acked"] * 3
 
 
@@ -97,11 +100,6 @@ def test_a_record_that_is_refused_too_long_has_failed(send):
 def test_what_may_have_arrived_is_unknown_and_is_not_sent_again(send, error, state):
     fake, ledger = send(2, error)
     assert list(ledger["state"]) == [state] * 2 and not fake.requests
-
-
-def test_what_never_left_is_sent_again(send):
-    _, ledger = send(2, EndpointConnectionError(endpoint_url="http://k"))
-    assert list(ledger["state"]) == ["acked"] * 2
 
 
 def test_unknown_sends_are_found_by_the_id_in_their_partition_key(send, tmp_path):
@@ -131,12 +129,9 @@ def test_an_address_says_which_broker_is_meant():
     assert not broker.is_kinesis("broker-1:9092,broker-2:9092")
 
 
-@pytest.mark.parametrize("key", ["o-17", "an order with spaces"])
-def test_a_partition_key_gives_back_what_went_into_it(key):
-    assert streams.split_partition_key(streams.partition_key(key, "run-1")) == (key, "run-1")
-
-
-def test_the_key_of_another_program_has_no_send_id():
+def test_a_partition_key_gives_back_what_went_into_it_and_a_foreign_one_has_no_send_id():
+    for key in ("o-17", "an order with spaces"):
+        assert streams.split_partition_key(streams.partition_key(key, "run-1")) == (key, "run-1")
     assert streams.split_partition_key("c-0001") == ("c-0001", "")
 
 

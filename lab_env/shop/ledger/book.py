@@ -71,12 +71,7 @@ def _whole_numbers(column: pd.Series) -> pd.Series:
 
 
 class LedgerWriter:
-    """Writes the ledger of one process.
-
-    Args:
-        directory: the topic's ledger folder, created if missing.
-        name: part of this process's file names.
-    """
+    """Writes the ledger of one process into the topic's ledger folder, created if missing."""
 
     def __init__(self, directory: Path, name: str):
         directory.mkdir(parents=True, exist_ok=True)
@@ -99,11 +94,7 @@ class LedgerWriter:
         )
 
     def acked(self, send_id: str, partition: int, offset: int, at: int | None = None) -> None:
-        """Record that the broker acknowledged a send.
-
-        Args:
-            at: microseconds since 1970 UTC; by default now.
-        """
+        """Record that the broker acknowledged a send; `at` is in microseconds since 1970 UTC."""
         at = at or time.time_ns() // 1000
         self._fates.write(f"{send_id}\tacked\t{partition}\t{offset}\t{at}\n".encode())
 
@@ -177,9 +168,6 @@ class Settlement:
 class Ledger:
     """Reads the ledger of a topic and compares tables with it.
 
-    Args:
-        directory: the topic's ledger folder.
-
     Attributes:
         partial_lines: lines that a killed process left unfinished, found by the last `frame`.
     """
@@ -191,12 +179,10 @@ class Ledger:
         self._frame = pd.DataFrame()
 
     def frame(self) -> pd.DataFrame:
-        """All sends with their state.
+        """All sends with their state, one row each.
 
-        Returns:
-            One row per send: send_id, event_id, order_id, op, order_ts (microseconds since 1970
-            UTC), kind, state (acked, failed, unknown), partition, offset (-1 unless acknowledged),
-            sent_at, acked_at (microseconds; 0 unless acknowledged).
+        `state` is acked, failed or unknown; `order_ts`, `sent_at` and `acked_at` are microseconds
+        since 1970 UTC. Unless acknowledged, partition and offset are -1 and `acked_at` is 0.
         """
         files = sorted(self.directory.glob("*.tsv"))
         state = tuple((file.name, file.stat().st_size) for file in files)
@@ -258,12 +244,6 @@ class Ledger:
         """Read the topic once, and record the outcome of each unknown send where that shows it.
 
         Call it when no load runs, because a send in flight would look missing.
-
-        Args:
-            address: the broker's address: Kafka's `host:port`, or Kinesis's URL.
-
-        Raises:
-            LabError: the broker or the topic cannot be read.
         """
         asked_at = time.time_ns() // 1000
         # The topic first: sends that the ledger records meanwhile must not look unrecorded.
@@ -273,8 +253,7 @@ class Ledger:
     def decide(self, arrivals: Iterable[Arrival], asked_at: int) -> Settlement:
         """Determine the outcome of unknown sends from all messages of the topic; see `settle`.
 
-        Args:
-            asked_at: time when reading the topic began, microseconds since 1970 UTC.
+        `asked_at` is when reading the topic began, in microseconds since 1970 UTC.
         """
         first: dict[str, Arrival] = {}
         count, repeated, foreign = 0, 0, []
@@ -314,11 +293,7 @@ class Ledger:
         )
 
     def summary(self) -> pd.DataFrame:
-        """Number of sends by kind and state.
-
-        Returns:
-            One row per kind (event, late, resend, malformed), one column per state, with totals.
-        """
+        """Number of sends by kind (rows) and state (columns), with totals."""
         frame = self.frame()
         counts = pd.crosstab(
             frame["kind"].str.partition(":")[0].rename("kind"), frame["state"].rename("state")
@@ -346,11 +321,7 @@ class Ledger:
         return reconcile.account(self.frame(), table_frame, dead_frame)
 
     def check_not_empty(self) -> None:
-        """Raise an error if there is nothing to compare a table with.
-
-        Raises:
-            LabError: the ledger has no acknowledged send.
-        """
+        """Raise `LabError` if the ledger has no acknowledged send to compare a table with."""
         if not (self.frame()["state"] == "acked").any():
             raise LabError(
                 f"The ledger in {self.directory} has no acknowledged send.",

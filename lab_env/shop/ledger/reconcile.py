@@ -21,7 +21,6 @@ class Reconciliation:
 
     Args:
         categories: kinds of difference that apply to this sink.
-        rows: number of rows.
         expected: number of rows that it should have.
         missing: keys that it lacks.
         duplicate: surplus rows of expected keys.
@@ -121,7 +120,7 @@ class Accounting:
 
     def as_dict(self) -> dict:
         """All figures and `ok`, for a report."""
-        return asdict(self) | {"unaccounted": self.unaccounted, "ok": self.ok}
+        return self._figures() | {"ok": self.ok}
 
     def _figures(self) -> dict[str, int]:
         return asdict(self) | {"unaccounted": self.unaccounted}
@@ -151,7 +150,6 @@ def table(sends: pd.DataFrame, frame, name: str = "table") -> Reconciliation:
     Args:
         frame: a pandas or Spark DataFrame with order_id, event_id and order_ts (timestamp, text or
         microseconds since 1970 UTC).
-        name: name of the sink, for the report.
     """
     rows = _rows(frame)
     valid = _valid(sends)
@@ -169,12 +167,12 @@ def table(sends: pd.DataFrame, frame, name: str = "table") -> Reconciliation:
     keys = {
         "missing": live.loc[~live["order_id"].isin(judged["order_id"]), "order_id"],
         "duplicate": rows.loc[rows["order_id"].duplicated(), "order_id"],
-        "stale": _distinct(shown.loc[~shown["order_id"].isin(current_orders), "order_id"]),
-        "altered": _distinct(shown.loc[altered, "order_id"]),
+        "stale": shown.loc[~shown["order_id"].isin(current_orders), "order_id"].drop_duplicates(),
+        "altered": shown.loc[altered, "order_id"].drop_duplicates(),
         "ghost": gone[gone.isin(judged["order_id"])],
-        "unexpected": _distinct(
-            judged.loc[~judged["order_id"].isin(winners["order_id"]), "order_id"]
-        ),
+        "unexpected": judged.loc[
+            ~judged["order_id"].isin(winners["order_id"]), "order_id"
+        ].drop_duplicates(),
     }
     return _reconciliation(name, TABLE, keys, len(rows), len(live), unknown=len(unknown))
 
@@ -183,9 +181,6 @@ def log(sends: pd.DataFrame, frame, name: str = "json") -> Reconciliation:
     """Compare a sink of one row per message with the ledger.
 
     It must have each valid acknowledged event once, plus once for each acknowledged resend.
-
-    Args:
-        name: name of the sink, for the report.
     """
     rows = _to_pandas(frame, ["event_id"])["event_id"].fillna("(null)")
     valid = _valid(sends)
@@ -216,16 +211,10 @@ def log(sends: pd.DataFrame, frame, name: str = "json") -> Reconciliation:
 
 
 def dead(sends: pd.DataFrame, frame, name: str = "dead letters") -> Reconciliation:
-    """Compare the dead letters with the ledger.
+    """Compare the dead letters, with partition, offset and reason, with the ledger.
 
-    They must be exactly the acknowledged malformed sends, each once and with the right reason.
-
-    Args:
-        frame: a pandas or Spark DataFrame with partition, offset and reason.
-        name: name of the sink, for the report.
-
-    Returns:
-        The comparison; keys are `partition:offset`.
+    They must be exactly the acknowledged malformed sends, each once and with the right reason. The
+    keys of the result are `partition:offset`.
     """
     rows = _dead_rows(frame)
     malformed = _malformed(sends)
@@ -235,8 +224,8 @@ def dead(sends: pd.DataFrame, frame, name: str = "dead letters") -> Reconciliati
     keys = {
         "missing": malformed.loc[~malformed["place"].isin(rows["place"]), "place"],
         "duplicate": rows.loc[known & rows["place"].duplicated(), "place"],
-        "wrong_reason": _distinct(both.loc[wrong, "place"]),
-        "unexpected": _distinct(rows.loc[~known, "place"]),
+        "wrong_reason": both.loc[wrong, "place"].drop_duplicates(),
+        "unexpected": rows.loc[~known, "place"].drop_duplicates(),
     }
     unknown = sends["kind"].str.startswith("malformed") & (sends["state"] == "unknown")
     return _reconciliation(name, DEAD, keys, len(rows), len(malformed), unknown=int(unknown.sum()))
@@ -245,11 +234,8 @@ def dead(sends: pd.DataFrame, frame, name: str = "dead letters") -> Reconciliati
 def account(sends: pd.DataFrame, table_frame, dead_frame) -> Accounting:
     """Account for every acknowledged send, from the table and the dead letters.
 
-    The numbers add up only if the table has each order in its winning version.
-
-    Args:
-        table_frame: as for `table`.
-        dead_frame: as for `dead`.
+    The numbers add up only if the table has each order in its winning version. The frames are as
+    for `table` and `dead`.
     """
     valid = _valid(sends)
     acked = valid[valid["state"] == "acked"]
@@ -324,10 +310,6 @@ def _to_pandas(frame, columns: list[str]) -> pd.DataFrame:
     if isinstance(frame, pd.DataFrame):
         return frame[columns]
     return frame.select(*columns).toPandas()
-
-
-def _distinct(keys: pd.Series) -> pd.Series:
-    return keys.drop_duplicates()
 
 
 def _reconciliation(
