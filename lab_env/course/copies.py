@@ -47,13 +47,9 @@ def known_demos() -> list[str]:
 
 
 def make_copies(lessons: Path = LESSONS, work: Path | None = None) -> list[str]:
-    """Copy every lesson that has no copy yet, and update the copies that nobody worked on.
+    """Copy each lesson to `work` (LAB_WORK by default), but keep the copies that were worked on.
 
-    Args:
-        work: folder of the copies; LAB_WORK by default.
-
-    Returns:
-        The lessons whose copy is outdated but was kept because it was worked on.
+    Returns the kept ones that are outdated.
     """
     work = work or settings().work
     kept = []
@@ -67,52 +63,24 @@ def make_copies(lessons: Path = LESSONS, work: Path | None = None) -> list[str]:
 
 
 def was_worked_on(name: str, work: Path | None = None) -> bool:
-    """Return True if a notebook has a copy whose cells were changed since it was copied.
-
-    Args:
-        name: path below the folder of the lessons, for example `04_first_hudi_table.ipynb`.
-        work: folder of the copies; LAB_WORK by default.
-    """
+    """Return True if a notebook's copy was changed; `name` is its path below the lessons."""
     work = work or settings().work
     copy = work / name
     return copy.exists() and _origins(work).get(name) not in _digests(copy)
 
 
 def renew(lesson: str, lessons: Path = LESSONS, work: Path | None = None) -> Path:
-    """Replace a lesson's copy with a fresh one; the learner's work in it is lost.
-
-    Args:
-        lesson: its number, two digits.
-        work: folder of the copies; LAB_WORK by default.
-
-    Returns:
-        Path of the fresh copy.
-
-    Raises:
-        LabError: there is no such lesson.
-    """
+    """Replace a lesson's copy with a fresh one, given its two digits; work in the copy is lost."""
     return take(name_of(lesson, lessons), lessons, work)
 
 
 def take(name: str, lessons: Path = LESSONS, work: Path | None = None) -> Path:
-    """Copy a notebook, overwriting an existing copy, and return the copy's path.
-
-    Args:
-        name: its path below the folder of the lessons, for example `demos/snapshot.ipynb`.
-        work: folder of the copies; LAB_WORK by default.
-    """
+    """Copy a notebook, given its path below the lessons' folder; overwrite an existing copy."""
     return _copy(lessons / name, name, work or settings().work)
 
 
 def name_of(lesson: str, lessons: Path = LESSONS) -> str:
-    """Return the file name of a lesson.
-
-    Args:
-        lesson: its number, two digits.
-
-    Raises:
-        LabError: there is no such lesson.
-    """
+    """Return a lesson's file name, given its two digits; a LabError if there is none."""
     found = sorted(lessons.glob(f"{lesson}_*.ipynb"))
     if not found:
         raise LabError(

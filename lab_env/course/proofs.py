@@ -24,14 +24,7 @@ WHY = (
 
 @contextmanager
 def proof(claim: str) -> Generator[None]:
-    """Run the assertions of a claim: print a line if they hold, otherwise show a card.
-
-    Args:
-        claim: the sentence that the assertions in the body prove.
-
-    Raises:
-        Exception: what the body raised, only under `LAB_STRICT`.
-    """
+    """Run the assertions of a claim: print a line if they hold, otherwise show a card."""
     try:
         yield
     except Exception as error:
@@ -74,7 +67,6 @@ def _difference(error: Exception) -> str:
 
 
 def _failed_test(trace: TracebackType) -> ast.expr | None:
-    """Return the condition of the `assert` that failed in a notebook's cell."""
     source = "".join(linecache.getlines(trace.tb_frame.f_code.co_filename))
     tests = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Assert))
     return next(

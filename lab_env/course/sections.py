@@ -30,14 +30,7 @@ _EXERCISE = re.compile(r"^### (Exercise (\S+) · .+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Section:
-    """One section of a lesson, or one exercise.
-
-    Args:
-        name: for example `06b`, or `06.2` of an exercise.
-        title: its heading.
-        exercises: the ids of its exercises.
-        cell: index of the notebook cell with its heading.
-    """
+    """A section (`06b`) or an exercise (`06.2`); `cell` is the index of its heading's cell."""
 
     name: str
     title: str
@@ -46,7 +39,6 @@ class Section:
 
     @property
     def lesson(self) -> str:
-        """The lesson's number, two digits."""
         return self.name[:2]
 
     @property
@@ -55,40 +47,22 @@ class Section:
         return f"#heading={quote(self.title.replace(' ', '-'))}"
 
     def cells_above(self, notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
-        """Return the code cells to run before the section, without the proofs.
-
-        Proofs change nothing, and no other cell uses their names.
-
-        Args:
-            notebook: the lesson's learner notebook as shipped.
-        """
+        """Return the code cells to run before the section, without the proofs."""
         above = notebook.cells[: self.cell]
         return [cell for cell in above if cell.cell_type == "code" and not is_proof(cell)]
 
 
 def is_proof(cell: nbformat.NotebookNode) -> bool:
-    """Return True if a cell is a proof, which only asserts what the text around it claims."""
     return "proof" in cell.metadata.get("tags", [])
 
 
 def notebook_of(lesson: str, lessons: Path = LESSONS) -> nbformat.NotebookNode:
-    """Read a lesson's learner notebook as shipped.
-
-    Raises:
-        LabError: there is no such lesson.
-    """
+    """Read a lesson's learner notebook as shipped; a LabError if there is none."""
     return nbformat.read(lessons / name_of(lesson, lessons), as_version=4)
 
 
 def sections(lesson: str, lessons: Path = LESSONS) -> list[Section]:
-    """Return the sections of a lesson, in order.
-
-    Args:
-        lesson: two digits.
-
-    Raises:
-        LabError: there is no such lesson.
-    """
+    """Return the sections of a lesson, given its two digits, in order."""
     texts = _texts(lesson, lessons)
     headings = [(n, title) for n, text in texts.items() for title in _HEADING.findall(text)]
     own = headings[len(OPENING) : -len(CLOSING)]
@@ -100,14 +74,7 @@ def sections(lesson: str, lessons: Path = LESSONS) -> list[Section]:
 
 
 def section(name: str, lessons: Path = LESSONS) -> Section:
-    """Return a section or an exercise by its name.
-
-    Args:
-        name: for example `06b`, or `06.2` for exercise 06.2.
-
-    Raises:
-        LabError: there is no such lesson, section or exercise; the next step lists what exists.
-    """
+    """Return a section or an exercise by its name, `06b` or `06.2`; a LabError if there is none."""
     lesson = name[:2]
     known = sections(lesson, lessons)
     exercises = [
@@ -134,12 +101,10 @@ def recorded_seconds(path: Path = RECORDED) -> dict[str, float]:
 
 
 def _texts(lesson: str, lessons: Path) -> dict[int, str]:
-    """Markdown of a lesson's notebook, by cell index."""
     cells = notebook_of(lesson, lessons).cells
     return {n: cell.source for n, cell in enumerate(cells) if cell.cell_type == "markdown"}
 
 
 def _exercises(texts: dict[int, str], first: int, end: int) -> tuple[str, ...]:
-    """Ids of the exercises with a heading in the cells from `first` up to, but excluding, `end`."""
     between = (text for n, text in texts.items() if first <= n < end)
     return tuple(found[1] for text in between for found in _EXERCISE.findall(text))

@@ -35,12 +35,10 @@ class Tree:
 
     @property
     def learner(self) -> Path:
-        """The folder of the learner's notebooks."""
         return self.root / "notebooks"
 
     @property
     def worked(self) -> Path:
-        """The folder of the worked notebooks."""
         return self.root / "solutions"
 
     @property
@@ -49,7 +47,6 @@ class Tree:
         return self.root / "lab_env" / "lessons"
 
     def lesson(self, number: str) -> Path:
-        """The folder of one lesson."""
         return self.lessons / f"l{number}"
 
     @property
@@ -76,10 +73,9 @@ COURSE = Tree()
 
 
 def make(tree: Tree = Tree()) -> dict[Path, str]:
-    """Return the text of every generated file by path, without writing it.
+    """Return the text of every generated file by path.
 
-    Raises:
-        LabError: a lesson violates the template; it lists every problem with file and line.
+    Raises a LabError with every violation of the template; so do `build` and `drift`.
     """
     lessons = [read_lesson(path) for path in sources(tree.lessons)]
     demos = [read_lesson(path) for path in demo_sources(tree.lessons)]
@@ -98,11 +94,7 @@ def make(tree: Tree = Tree()) -> dict[Path, str]:
 
 
 def build(tree: Tree = Tree()) -> list[Path]:
-    """Write all generated files, delete those without a source, and return the files that changed.
-
-    Raises:
-        LabError: a lesson violates the template; nothing is written.
-    """
+    """Write all generated files, delete those without a source, and return what changed."""
     made = make(tree)
     changed = []
     for path, text in made.items():
@@ -117,11 +109,7 @@ def build(tree: Tree = Tree()) -> list[Path]:
 
 
 def drift(tree: Tree = Tree()) -> list[str]:
-    """Return a sentence for each generated file that is missing, outdated or has no source.
-
-    Raises:
-        LabError: a lesson violates the template.
-    """
+    """Return a sentence for each generated file that is missing, outdated or has no source."""
     made = make(tree)
     found = []
     for path, text in made.items():
@@ -141,12 +129,7 @@ def drift(tree: Tree = Tree()) -> list[str]:
 
 
 def notebook(lesson: Lesson, worked: bool) -> str:
-    """Return the JSON of a lesson's or demo's notebook, without outputs.
-
-    Args:
-        lesson: a lesson or a demo; the cells of a demo also get their slide type.
-        worked: whether to make the worked notebook, which includes the instructor's cells.
-    """
+    """Return the JSON of a lesson's or demo's notebook; only demos have slide types."""
     slides = lesson.path.parent.name == DEMOS
     cells = [
         _notebook_cell(cell, cell_id, worked, slides)

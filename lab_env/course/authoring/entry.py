@@ -22,16 +22,9 @@ from lab_env.platform.errors import LabError
 
 
 def enter_all(lesson: str) -> dict[str, float]:
-    """Enter each section of a lesson, and run the last one with its proofs.
+    """Enter each section of a lesson, and run the last one with its proofs, which must hold.
 
-    Args:
-        lesson: two digits.
-
-    Returns:
-        Seconds from the kernel's start until each section is ready, by section name.
-
-    Raises:
-        LabError: no such lesson, a cell fails, or a proof of the last section does not hold.
+    Returns the seconds from the kernel's start until each section is ready, by section name.
     """
     notebook, entered = notebook_of(lesson), sections(lesson)
     seconds: dict[str, float] = {}
@@ -51,11 +44,6 @@ def enter_all(lesson: str) -> dict[str, float]:
 
 
 def record(lesson: str, seconds: dict[str, float], path: Path = RECORDED) -> None:
-    """Save the measured seconds, replacing the lesson's earlier ones.
-
-    Args:
-        lesson: two digits.
-    """
     runs = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     runs[lesson] = {"on": date.today().isoformat(), "cores": os.cpu_count(), "seconds": seconds}
     path.write_text(json.dumps(dict(sorted(runs.items())), indent=1) + "\n", encoding="utf-8")

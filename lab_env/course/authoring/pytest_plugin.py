@@ -91,12 +91,7 @@ go_on_with_right_answers()
 
 @dataclass(frozen=True)
 class ExecutedNotebook:
-    """A notebook that ran to completion.
-
-    Args:
-        nb: the notebook with its outputs.
-        memory: memory use of its JVM at the end, by kind; empty without a JVM.
-    """
+    """An executed notebook with its outputs, and its JVM's memory at the end, by name."""
 
     nb: NotebookNode
     memory: dict[str, MemoryUse]
@@ -149,12 +144,7 @@ def failed_proofs(facts: list[dict]) -> list[str]:
 
 
 def shortcomings(entry: LessonEntry, worked: bool, facts: list[dict]) -> list[str]:
-    """Return one sentence for each exercise that failed its test.
-
-    Args:
-        worked: true for the worked notebook, false for the learner's.
-        facts: reports of the checks, in order.
-    """
+    """Return a sentence for each exercise that failed its test, given the checks' reports."""
     found = []
     known = {exercise.id for exercise in entry.exercises}
     checks = [fact for fact in facts if not {"right", "wrong"} & fact.keys()]
@@ -194,15 +184,7 @@ def _tried(
 
 
 def entry_seconds(lesson: str, executed: NotebookNode, began: datetime) -> dict[str, float]:
-    """Return the seconds from the kernel's start until each section is ready, without proofs.
-
-    Args:
-        lesson: two digits.
-        executed: the lesson's learner notebook, with the execution times of its cells.
-
-    Returns:
-        Seconds by section name, for example `06b`.
-    """
+    """Return the seconds until each section is ready, without proofs, by section name."""
     first = next(cell for cell in executed.cells if cell.cell_type == "code")
     start = _time(first, "iopub.status.busy") - began
     return {
@@ -222,9 +204,7 @@ def _time(cell: NotebookNode, event: str) -> datetime:
 def late_sections(seconds: dict[str, float], processes: int, margin: float = 1.0) -> list[str]:
     """Return a sentence for each section that takes too long to enter.
 
-    Args:
-        seconds: elapsed seconds by section name.
-        processes: number of test processes that share the machine; the limits are multiplied by it.
+    The test processes share the machine, so the limits are multiplied by their number.
     """
     return [
         f"Section {name} begins after {value:.0f} s; {most} s is the most."
@@ -239,11 +219,7 @@ def _most_seconds_to_enter(section: str) -> float:
 
 
 def over_budget(seconds: dict[str, float], margin: float = 1.0) -> list[str]:
-    """Return a sentence for each notebook, and each folder's average, that exceeds its limit.
-
-    Args:
-        seconds: processor seconds of each notebook that ran, by its path in the repository.
-    """
+    """Return a sentence for each notebook, and each folder's average, that exceeds its limit."""
     found = [
         f"{name} used {value:.0f} s; {most:g} s is the most."
         for name, value in sorted(seconds.items())
@@ -268,11 +244,7 @@ def _is_demo(name: str) -> bool:
 
 
 def means_of_lessons(seconds: dict[str, float]) -> dict[str, float]:
-    """Return the lessons' average processor seconds per folder, without the short demos.
-
-    Args:
-        seconds: processor seconds by notebook path.
-    """
+    """Return the lessons' average processor seconds per folder, without the short demos."""
     kinds = {
         folder: [
             used
@@ -345,7 +317,6 @@ def _used(report) -> float:
 
 
 def _entered(reports: dict[str, Any]) -> dict[str, float]:
-    """Seconds to enter each section of the lessons that ran, by section name."""
     entered: dict[str, float] = {}
     for report in reports.values():
         entered |= dict(report.user_properties).get("entry_seconds", {})
@@ -353,12 +324,10 @@ def _entered(reports: dict[str, Any]) -> dict[str, float]:
 
 
 def _processes_of(config: pytest.Config) -> int:
-    """Number of test processes that share this machine."""
     return config.getoption("numprocesses", default=None) or 1
 
 
 def _budget_is_strict() -> bool:
-    """True if a notebook that exceeds its budget fails the run."""
     return os.environ.get("NOTEBOOK_BUDGET") == "strict"
 
 
@@ -366,10 +335,7 @@ def _budget_is_strict() -> bool:
 def _noted(runs: list["ExecutedNotebook"], worked: bool) -> Generator[None]:
     """Collect the notebooks that nbmake executes; try other answers right after an exercise's cell.
 
-    In a learner's notebook, each exercise's first other right answer is run before the cells below.
-
-    This patches nbmake's client, because nbmake does not return the executed notebook: it can only
-    overwrite the source with it.
+    This patches nbmake's client, because nbmake can only overwrite the source with the result.
     """
 
     class Noted(NotebookClient):
@@ -407,10 +373,7 @@ def _noted(runs: list["ExecutedNotebook"], worked: bool) -> Generator[None]:
 
 
 class _Processes:
-    """The kernel that a notebook starts, and its descendants in the same process session.
-
-    The lab's services run in sessions of their own and are not counted.
-    """
+    """The kernel that a notebook starts, and its descendants in the same process session."""
 
     def __init__(self):
         self._this = psutil.Process()
@@ -427,7 +390,6 @@ class _Processes:
                         self._seconds[process] = times.user + times.system
 
     def seconds(self) -> float:
-        """Return the processor seconds of all recorded processes."""
         return sum(self._seconds.values())
 
     def left_behind(self) -> list[str]:
@@ -443,7 +405,6 @@ class _Processes:
 
 @contextmanager
 def _processes() -> Generator[_Processes]:
-    """Watch the processes of the kernel that the body starts."""
     noted = _Processes()
     ended = threading.Event()
 

@@ -91,7 +91,6 @@ def _minutes(lesson: Lesson) -> Iterator[Problem]:
 
 
 def _timed_sections(lesson: Lesson) -> Iterator[Problem]:
-    """Require an instructor's note with minutes in each section."""
     noted = [cell.line for cell, _ in _timings(lesson)]
     sections = list(lesson.second_level())[len(OPENING) :]
     for (name, line, _), (_, end, _) in pairwise(sections[: 1 - len(CLOSING)]):
@@ -113,7 +112,6 @@ def _pauses(lesson: Lesson) -> Iterator[Problem]:
 
 
 def _timings(lesson: Lesson) -> Iterator[tuple[Cell, int]]:
-    """Yield each instructor's note that states minutes, with the minutes since the note before."""
     for cell in lesson.cells:
         if cell.instructor and (found := _TIMING.match(cell.text)):
             yield cell, int(found[1])
@@ -251,7 +249,6 @@ def _stubs(lesson: Lesson) -> Iterator[Problem]:
 
 
 def _leaks(lesson: Lesson) -> Iterator[Problem]:
-    """Require that the learner's notebook contains no answer."""
     shown = [
         (cell, {_plain(line) for line in cell.versions.stub.splitlines()})
         for cell in lesson.cells

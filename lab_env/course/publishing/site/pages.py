@@ -56,16 +56,7 @@ def _read(app: Sphinx, page: str, content: list[str]) -> None:
 
 
 def for_reading(notebook: nbformat.NotebookNode, lacks: dict[str, str]) -> nbformat.NotebookNode:
-    """Prepare an executed notebook for the site.
-
-    Args:
-        notebook: an executed notebook; it is changed in place.
-        lacks: the notebooks without a page on the site.
-
-    Returns:
-        The notebook, with the day of its execution and with the instructor's notes marked. Links to
-        the lab's servers are removed, because these stopped after the run.
-    """
+    """Add the day of execution, mark the instructor's notes, and unlink the stopped servers."""
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = linked(cell.source, lacks)
@@ -84,15 +75,7 @@ def for_reading(notebook: nbformat.NotebookNode, lacks: dict[str, str]) -> nbfor
 
 
 def linked(text: str, lacks: dict[str, str]) -> str:
-    """Adapt a text's links to lessons to the site.
-
-    Args:
-        lacks: the notebooks without a page on the site.
-
-    Returns:
-        Markdown. Links to a learner's notebook now lead to the worked one, and links to missing
-        pages are plain text.
-    """
+    """Lead links to learners' notebooks to the worked ones, and unlink missing pages."""
     text = _LEARNERS.sub(rf"\1{LESSONS}\2", text)
     return _TO_NOTEBOOK.sub(lambda link: link[1] if link[2] in lacks else link[0], text)
 
@@ -119,7 +102,6 @@ def _toctree(caption: str, pages: list[str]) -> str:
 
 
 def _note(lacks: dict[str, str]) -> str:
-    """Return the front page's note about missing pages."""
     if not lacks:
         return ""
     return "\n".join(
@@ -152,7 +134,6 @@ class LessonLinks(SphinxPostTransform):
     formats = ("html",)
 
     def run(self, **_) -> None:
-        """Link the lessons mentioned on one page."""
         here = self.env.current_document.docname
         pages = {
             page.removeprefix(LESSONS)[:2]: page
