@@ -68,12 +68,8 @@ def _difference(error: Exception) -> str:
 
 def _failed_test(trace: TracebackType) -> ast.expr | None:
     source = "".join(linecache.getlines(trace.tb_frame.f_code.co_filename))
-    tests = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Assert))
-    return next(
-        (
-            n.test
-            for n in tests
-            if trace.tb_lineno in range(n.lineno, (n.end_lineno or n.lineno) + 1)
-        ),
-        None,
-    )
+    line = trace.tb_lineno
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Assert) and node.lineno <= line <= (node.end_lineno or line):
+            return node.test
+    return None

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from textwrap import indent
+from typing import Any
 
 import yaml
 
@@ -32,6 +33,11 @@ _ITEM = re.compile(r"^- .*(?:\n(?: {2,}).*)*", re.MULTILINE)
 _IDS = re.compile(r"\((\d\d\.\d(?:, \d\d\.\d)*)\)[,.;]?\s*$")
 
 
+def _option(name: str) -> Any:
+    """Make a property that returns an option of a cell, empty if the cell does not have it."""
+    return property(lambda cell: cell.options.get(name, ""))
+
+
 @dataclass(frozen=True)
 class Cell:
     """One cell of a source; `text` has no comment marks, `line` is that of its `# %%`, from 1."""
@@ -41,40 +47,19 @@ class Cell:
     line: int
     options: dict
 
+    # The exercise of which the cell holds the answer, a hint, another right answer, a wrong answer
+    # or the equivalent mutants; and the claim that its assertions prove.
+    exercise = _option("exercise")
+    hint = _option("hint")
+    right = _option("right")
+    wrong = _option("wrong")
+    equivalent = _option("equivalent")
+    proof = _option("proof")
+
     @property
     def instructor(self) -> bool:
         """True if only the worked notebook contains the cell."""
         return "instructor" in self.options.get("tags", [])
-
-    @property
-    def exercise(self) -> str:
-        """Id of the exercise whose answer the cell holds; empty for other cells."""
-        return self.options.get("exercise", "")
-
-    @property
-    def hint(self) -> str:
-        """Id of the exercise that the cell is a hint for; empty for other cells."""
-        return self.options.get("hint", "")
-
-    @property
-    def wrong(self) -> str:
-        """Id of the exercise to which the cell is a wrong answer; empty for other cells."""
-        return self.options.get("wrong", "")
-
-    @property
-    def right(self) -> str:
-        """Id of the exercise to which the cell is another right answer; empty for other cells."""
-        return self.options.get("right", "")
-
-    @property
-    def equivalent(self) -> str:
-        """Id of the exercise whose equivalent mutants the cell lists; empty for other cells."""
-        return self.options.get("equivalent", "")
-
-    @property
-    def proof(self) -> str:
-        """The claim that the cell's assertions prove; empty for other cells."""
-        return self.options.get("proof", "")
 
     @property
     def teaches_assert(self) -> bool:

@@ -128,8 +128,6 @@ def test_the_exercises_hold_what_a_learner_asks_for(tree):
         ("    # END SOLUTION\n", "", "BEGIN SOLUTION has no END SOLUTION."),
         ('tags=["instructor"]\n# *For instructors.* 10', 'tags=["teacher"]\n# 10', "tag 'teacher'"),
         ("# *For instructors.* 10 min", "# *For instructors.* 11 min", "add up to 31; the front"),
-        ("# *For instructors.* 20 min", "# 20 min", "'## The second idea' ends without a note"),
-        ("# *For instructors.* 20 min", "# *For instructors.* 36 min", "46 minutes without"),
         ("# Lesson 00. 30 minutes.", "# Lesson 00.", "does not say '30 minutes'"),
         ('exercise="77.1"', 'exercice="77.1"', "A cell has no option 'exercice'"),
         ('# %% exercise="77.2"', '# %% exercise="77.3"', "There is no exercise 77.2"),

@@ -13,12 +13,7 @@ from lab_env.course.authoring.demo_rules import FOLDER as DEMOS
 from lab_env.course.authoring.demo_rules import demo_sources, problems_of_demo, slide_type
 from lab_env.course.authoring.template import problems_of
 from lab_env.course.problems import refuse
-from lab_env.course.source import (
-    Cell,
-    Lesson,
-    read_lesson,
-    sources,
-)
+from lab_env.course.source import Cell, Lesson, read_lesson, sources
 from lab_env.platform.settings import REPOSITORY
 
 _METADATA = {
@@ -84,12 +79,10 @@ def make(tree: Tree = Tree()) -> dict[Path, str]:
         + [problem for demo in demos for problem in problems_of_demo(demo)]
     )
     made: dict[Path, str] = {}
-    for lesson in lessons:
-        made[tree.learner / f"{lesson.name}.ipynb"] = notebook(lesson, worked=False)
-        made[tree.worked / f"{lesson.name}.ipynb"] = notebook(lesson, worked=True)
-    for demo in demos:
-        made[tree.learner / DEMOS / f"{demo.name}.ipynb"] = notebook(demo, worked=False)
-        made[tree.worked / DEMOS / f"{demo.name}.ipynb"] = notebook(demo, worked=True)
+    for source in lessons + demos:
+        name = f"{DEMOS}/{source.name}.ipynb" if source in demos else f"{source.name}.ipynb"
+        made[tree.learner / name] = notebook(source, worked=False)
+        made[tree.worked / name] = notebook(source, worked=True)
     return made
 
 

@@ -11,8 +11,6 @@ import time
 from datetime import date
 from pathlib import Path
 
-import nbformat
-
 from lab_env.course.authoring.kernel import observed_kernel
 from lab_env.course.authoring.pytest_plugin import failed_proofs
 from lab_env.course.copies import LESSONS
@@ -36,8 +34,9 @@ def enter_all(lesson: str) -> dict[str, float]:
                 run_cell(client, cell, CELL_TIMEOUT_S)
             seconds[section.name] = round(time.monotonic() - began, 1)
             done = len(cells)
-        for cell in _code(notebook.cells[entered[-1].cell :]):
-            run_cell(client, cell, CELL_TIMEOUT_S)
+        for cell in notebook.cells[entered[-1].cell :]:
+            if cell.cell_type == "code":
+                run_cell(client, cell, CELL_TIMEOUT_S)
     if different := failed_proofs(facts):
         raise LabError(f"{entered[-1].name}, entered without the proofs: {'; '.join(different)}")
     return seconds
@@ -47,7 +46,3 @@ def record(lesson: str, seconds: dict[str, float], path: Path = RECORDED) -> Non
     runs = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     runs[lesson] = {"on": date.today().isoformat(), "cores": os.cpu_count(), "seconds": seconds}
     path.write_text(json.dumps(dict(sorted(runs.items())), indent=1) + "\n", encoding="utf-8")
-
-
-def _code(cells: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
-    return [cell for cell in cells if cell.cell_type == "code"]

@@ -12,7 +12,6 @@ import tempfile
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -31,24 +30,9 @@ from lab_env.course.registry import Exercise, LessonEntry, lessons
 from lab_env.course.sections import ENTRY_LIMIT_S, sections
 from lab_env.platform.jvm import EXIT_SECONDS, MemoryUse, nearly_full
 
-
-@dataclass(frozen=True)
-class Budget:
-    """Limits on the processor seconds that a notebook's kernel and its Spark may use.
-
-    Unlike elapsed time, processor time hardly depends on what else the machine is doing.
-
-    Args:
-        mean: limit on the average of a folder's lessons.
-        most: limit on each notebook.
-    """
-
-    mean: float
-    most: float
-
-
-# The worked notebook also tries every wrong answer.
-BUDGETS = {"notebooks": Budget(45, 60), "solutions": Budget(75, 100)}
+# Processor seconds of a kernel and its Spark: limits of a folder's average, and of each notebook.
+# They hardly depend on the machine's other work. Worked notebooks also try every wrong answer.
+BUDGETS = {"notebooks": (45, 60), "solutions": (75, 100)}
 DEMO_SECONDS = 60
 # Lessons that start several Sparks: the benchmark, the cluster, the learner's own pipeline.
 LONG_LESSONS, LONG_SECONDS = ("21", "22"), 150
@@ -89,12 +73,8 @@ go_on_with_right_answers()
 """
 
 
-@dataclass(frozen=True)
-class ExecutedNotebook:
-    """An executed notebook with its outputs, and its JVM's memory at the end, by name."""
-
-    nb: NotebookNode
-    memory: dict[str, MemoryUse]
+# An executed notebook, and its JVM's memory at the end.
+Executed = tuple[NotebookNode, dict[str, MemoryUse]]
 
 
 class NotProven(Exception):
@@ -117,24 +97,25 @@ def pytest_runtest_call(item: pytest.Item):
             # A kernel of the user's own must not win over the one of this environment.
             "JUPYTER_PREFER_ENV_PATH": "1",
         }
-        runs: list[ExecutedNotebook] = []
+        runs: list[Executed] = []
         environment = patch.dict(os.environ, observed)
         with environment, _noted(runs, worked), _processes() as used:
             result = yield
         lines = outcomes.read_text("utf-8").splitlines() if outcomes.exists() else []
     item.user_properties.append(("processor_seconds", used.seconds()))
     facts = [json.loads(line) for line in lines]
-    wrong = nearly_full(runs[-1].memory) + used.left_behind() + failed_proofs(facts)
+    notebook, memory = runs[-1]
+    wrong = nearly_full(memory) + used.left_behind() + failed_proofs(facts)
     entry = lessons().get(item.path.stem[:2])
     if entry:
         wrong += shortcomings(entry, worked, [fact for fact in facts if "exercise" in fact])
     if wrong:
         raise NotProven(f"{item.path.name}: " + "; ".join(wrong))
     if entry and not worked:
-        entered = entry_seconds(entry.number, runs[-1].nb, began)
+        entered = entry_seconds(entry.number, notebook, began)
         item.user_properties.append(("entry_seconds", entered))
-    runs[-1].nb.metadata["processor_seconds"] = round(used.seconds(), 1)
-    keep(runs[-1].nb, item.path)
+    notebook.metadata["processor_seconds"] = round(used.seconds(), 1)
+    keep(notebook, item.path)
     return result
 
 
@@ -226,8 +207,7 @@ def over_budget(seconds: dict[str, float], margin: float = 1.0) -> list[str]:
         if value > margin * (most := _most_seconds(name))
     ]
     for folder, mean in means_of_lessons(seconds).items():
-        if mean > BUDGETS[folder].mean * margin:
-            most = BUDGETS[folder].mean
+        if mean > margin * (most := BUDGETS[folder][0]):
             found.append(f"The average of {folder} is {mean:.1f} s; {most:g} s is the most.")
     return found
 
@@ -236,7 +216,7 @@ def _most_seconds(name: str) -> float:
     if _is_demo(name):
         return DEMO_SECONDS
     folder, _, file = name.partition("/")
-    return LONG_SECONDS if file.startswith(LONG_LESSONS) else BUDGETS[folder].most
+    return LONG_SECONDS if file.startswith(LONG_LESSONS) else BUDGETS[folder][1]
 
 
 def _is_demo(name: str) -> bool:
@@ -245,12 +225,9 @@ def _is_demo(name: str) -> bool:
 
 def means_of_lessons(seconds: dict[str, float]) -> dict[str, float]:
     """Return the lessons' average processor seconds per folder, without the short demos."""
+    lessons = {name: used for name, used in seconds.items() if not _is_demo(name)}
     kinds = {
-        folder: [
-            used
-            for name, used in seconds.items()
-            if name.startswith(f"{folder}/") and not _is_demo(name)
-        ]
+        folder: [used for name, used in lessons.items() if name.startswith(f"{folder}/")]
         for folder in BUDGETS
     }
     return {folder: sum(used) / len(used) for folder, used in kinds.items() if used}
@@ -270,8 +247,7 @@ def pytest_terminal_summary(terminalreporter) -> None:
         terminalreporter.write_line(f"{mean:7.1f} s  on average in {folder}")
     held = f"held up to {MARGIN} times of it" if _budget_is_strict() else "not held"
     limits = ", ".join(
-        f"{folder} {budget.mean} on average and {budget.most} at most"
-        for folder, budget in BUDGETS.items()
+        f"{folder} {mean} on average and {most} at most" for folder, (mean, most) in BUDGETS.items()
     )
     terminalreporter.write_line(
         f"The budget in processor seconds ({limits}, a demo {DEMO_SECONDS}, lessons"
@@ -332,7 +308,7 @@ def _budget_is_strict() -> bool:
 
 
 @contextmanager
-def _noted(runs: list["ExecutedNotebook"], worked: bool) -> Generator[None]:
+def _noted(runs: list[Executed], worked: bool) -> Generator[None]:
     """Collect the notebooks that nbmake executes; try other answers right after an exercise's cell.
 
     This patches nbmake's client, because nbmake can only overwrite the source with the result.
@@ -346,7 +322,7 @@ def _noted(runs: list["ExecutedNotebook"], worked: bool) -> Generator[None]:
             if worked and (check := CHECK.search(cell.source)):
                 await self._run(TRY_ANSWERS.format(id=check[1]), TRIAL_SECONDS)
             if cell_index == len(self.nb.cells) - 1:  # later its kernel is gone
-                runs.append(ExecutedNotebook(self.nb, await self._memory()))
+                runs.append((self.nb, await self._memory()))
             return executed
 
         async def _memory(self) -> dict[str, MemoryUse]:

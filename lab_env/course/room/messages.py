@@ -82,7 +82,8 @@ def _templates_in(tree: ast.AST) -> Iterator[Parts]:
             yield parts
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "{" in node.value:
             with suppress(ValueError):  # its braces are text
-                yield _closed(text for text, *_ in string.Formatter().parse(node.value))
+                # The empty last part allows a hole at the end.
+                yield (*(text for text, *_ in string.Formatter().parse(node.value)), "")
 
 
 def _parts(node: ast.AST) -> Parts | None:
@@ -104,11 +105,6 @@ def _parts(node: ast.AST) -> Parts | None:
         left, right = left or ("", ""), right or ("", "")
         return (*left[:-1], left[-1] + right[0], *right[1:])
     return None
-
-
-def _closed(literals: Iterator[str]) -> Parts:
-    """Return a `str.format` template's fixed parts; the empty last one allows a hole at the end."""
-    return (*literals, "")
 
 
 def _fits(parts: Parts, text: str) -> bool:

@@ -25,7 +25,8 @@ _NUMBER = re.compile(r"(?:\b[Ll]essons? )?(\d\d)\b")
 _LOCAL_LINK = re.compile(
     r"<a\b[^>]*\bhref=(['\"]?)https?://(?:127\.0\.0\.1|localhost)\b[^>]*>(.*?)</a>", re.DOTALL
 )
-_SEARCH = Path(__file__).with_name("search.html").read_text(encoding="utf-8")
+_FORM = Path(__file__).with_name("search.html").read_text(encoding="utf-8")
+_SEARCH = f"```{{raw}} html\n{_FORM}```"
 _NO_LINKS_IN = (nodes.reference, nodes.literal, nodes.literal_block, nodes.title, nodes.raw)
 
 
@@ -50,7 +51,7 @@ def _read(app: Sphinx, page: str, content: list[str]) -> None:
     if page == app.config.root_doc:
         title, _, rest = text.partition("\n")
         lists = contents(app.env.found_docs - {page})
-        text = "\n\n".join([title, _note(app.config.lacks), _raw(_SEARCH), rest, lists])
+        text = "\n\n".join([title, _note(app.config.lacks), _SEARCH, rest, lists])
     # An inline drawing takes the page's colours; an image could not.
     content[0] = _PICTURE.sub(lambda found: (path.parent / found[1]).read_text("utf-8"), text)
 
@@ -78,10 +79,6 @@ def linked(text: str, lacks: dict[str, str]) -> str:
     """Lead links to learners' notebooks to the worked ones, and unlink missing pages."""
     text = _LEARNERS.sub(rf"\1{LESSONS}\2", text)
     return _TO_NOTEBOOK.sub(lambda link: link[1] if link[2] in lacks else link[0], text)
-
-
-def _raw(html: str) -> str:
-    return f"```{{raw}} html\n{html}```"
 
 
 def contents(pages: set[str]) -> str:
