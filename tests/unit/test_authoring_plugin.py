@@ -21,22 +21,14 @@ LESSON = LessonEntry("77", "77_a", "A", 1, 1, (), (), (EXERCISE,))
 PASSED = {"exercise": "77.1", "outcome": "passed", "text": ""}
 EMPTY = {"exercise": "77.1", "outcome": "not attempted", "text": ""}
 REJECTED = {"exercise": "77.1", "wrong": 0, "outcome": "not yet", "text": "That is too many."}
-
-
 ALIKE = {"exercise": "77.1", "right": 0, "outcome": "passed", "text": ""}
-
-
-def test_a_worked_notebook_passes_and_rejects():
-    assert shortcomings(LESSON, True, [PASSED, ALIKE, REJECTED]) == []
-
-
-def test_a_learners_notebook_attempts_nothing():
-    assert shortcomings(LESSON, False, [EMPTY]) == []
 
 
 @pytest.mark.parametrize(
     ("worked", "facts", "said"),
     [
+        (True, [PASSED, ALIKE, REJECTED], ""),
+        (False, [EMPTY], ""),
         (True, [], "exercise 77.1 is not checked"),
         (True, [EMPTY, REJECTED], "exercise 77.1 is not attempted"),
         (False, [PASSED], "exercise 77.1 is passed"),
@@ -55,7 +47,8 @@ def test_a_learners_notebook_attempts_nothing():
     ],
 )
 def test_what_is_not_proven_is_named(worked, facts, said):
-    assert said in "; ".join(shortcomings(LESSON, worked, facts))
+    found = "; ".join(shortcomings(LESSON, worked, facts))
+    assert said in found and bool(said) == bool(found)
 
 
 def test_a_proof_that_fails_is_named_with_what_differs():
