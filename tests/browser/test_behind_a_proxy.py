@@ -14,14 +14,13 @@ from chromium import SCREENSHOTS, chromium, needs_chromium
 from nbformat.v4 import new_code_cell, new_notebook
 from own_lab import allowed, free_ports
 from reverse_proxy import DOMAIN, ReverseProxy
-from test_jupyterlab import running_jupyterlab, wait_for
+from test_jupyterlab import KERNEL, running_jupyterlab, wait_for
 
 from lab_env.platform import store
 from lab_env.platform.services import SERVICES
 from lab_env.platform.settings import settings
 
 pytestmark = [pytest.mark.services, needs_chromium]
-KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 CELLS = [
     "from lab_env import Lab\nlab = Lab.start('00')\nspark = lab.spark\nlab",
     "load = lab.load(rate=20, users=2, seconds=120, web_port=8089, show=False).start()\nload",

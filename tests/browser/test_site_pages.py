@@ -7,7 +7,7 @@ import os
 
 import nbformat
 import pytest
-from chromium import chromium, contrast, needs_chromium
+from chromium import contrast, needs_chromium
 from nbformat.v4 import new_output
 from small_site import course
 
@@ -29,13 +29,6 @@ pytestmark = needs_chromium
 def index(tmp_path_factory) -> str:
     """Address of a small course's site."""
     return build_site(course(tmp_path_factory.mktemp("a course"))).index.as_uri()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Chromium."""
-    with chromium() as browser:
-        yield browser
 
 
 def test_a_term_is_found_and_its_link_leads_to_the_lesson(browser, index):

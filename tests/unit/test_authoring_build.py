@@ -124,7 +124,7 @@ RETURNED = 'return [order for order in orders if order[1] != "cancelled"]'
         ("# title: A question", "# title: Another question", "The first cell begins with"),
         ("    # BEGIN SOLUTION\n", "    # BEGIN SOLUTION\n    # PROMPT: if (\n", "is no Python"),
         (ANSWER, "# BEGIN SOLUTION\nnew_orders = 2\n# END SOLUTION", "leaves 'new_orders' undef"),
-        ("# Explain here what the picture above shows.", f"# {RETURNED}", "answer of exercise 77.2"),
+        ("# Explain here what the picture above shows.", f"# {RETURNED}", "answer of exercise 77"),
     ],
 )  # fmt: skip
 def test_a_broken_rule_is_refused_with_file_and_line(tree, old, new, message):
