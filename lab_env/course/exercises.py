@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from lab_env.course import progress, registry
 from lab_env.course.answers import Unreadable, agree, as_choice, as_number
 from lab_env.course.checking import NotYet, checks_of_lesson, mistake, raised_by, unfilled
-from lab_env.course.finish import finish
 from lab_env.course.outcomes import Card, Outcome, report
 from lab_env.course.source import LESSONS
 from lab_env.platform.errors import LabError
@@ -67,7 +66,7 @@ class Exercises:
             self.watcher.checked(exercise_id, outcome.kind, attempts, outcome.text)
         report(exercise=exercise_id, outcome=outcome.kind, text=outcome.text)
         if outcome.passed:
-            done, link = finish(exercise_id, self.progress())
+            done, link = self.progress().after(exercise_id)
             next_step = "\n\n".join(part for part in (_other_ways(exercise), done) if part)
             outcome = replace(outcome, next_step=next_step, link=link)
         if settings().strict and not outcome.passed:

@@ -156,6 +156,18 @@ class CourseProgress:
         """Return the ids of a lesson's exercises that are not passed."""
         return [e.id for e in lesson.exercises if self._outcome(e.id) != "passed"]
 
+    def after(self, exercise_id: str) -> tuple[str, str]:
+        """Return a sentence and a link to the next lesson; both empty while an exercise is open."""
+        lesson = self.lessons[exercise_id[:2]]
+        if self.open_exercises(lesson):
+            return "", ""
+        count = len(lesson.exercises)
+        done = f"Lesson {lesson.number}: {count} of {count} exercises passed."
+        later = (entry for number, entry in self.lessons.items() if number > lesson.number)
+        if (following := next(later, None)) is None:
+            return f"{done} That was the last lesson.", ""
+        return f"{done} Next: lesson {following.number}.", f"{following.name}.ipynb"
+
     def _outcome(self, exercise_id: str) -> str:
         return self.kept["exercises"].get(exercise_id, {}).get("outcome", "")
 

@@ -12,7 +12,6 @@ from lab_env.course import progress
 from lab_env.course.authoring.other_answers import try_answers
 from lab_env.course.checking import check, checks_in, expect, unfilled
 from lab_env.course.exercises import Exercises
-from lab_env.course.finish import finish
 from lab_env.course.outcomes import Card
 from lab_env.course.progress import CourseProgress
 from lab_env.course.registry import lessons
@@ -187,8 +186,9 @@ def test_the_last_exercise_of_a_lesson_leads_to_the_next_lesson():
     some = {number: lessons()[number] for number in ("00", "01")}
     passed = {e.id: {"outcome": "passed"} for e in some["00"].exercises}
     begun = {"exercises": passed | {"00.3": {"outcome": "not yet"}}, "predictions": {}}
-    assert finish("00.2", CourseProgress(some, begun)) == ("", "")
-    sentence, link = finish("00.3", CourseProgress(some, {"exercises": passed, "predictions": {}}))
+    assert CourseProgress(some, begun).after("00.2") == ("", "")
+    done = CourseProgress(some, {"exercises": passed, "predictions": {}})
+    sentence, link = done.after("00.3")
     assert sentence == "Lesson 00: 3 of 3 exercises passed. Next: lesson 01."
     assert link == "01_load_with_locust.ipynb" and (REPOSITORY / "notebooks" / link).exists()
 

@@ -235,35 +235,33 @@ def means_of_lessons(seconds: dict[str, float]) -> dict[str, float]:
 
 def pytest_terminal_summary(terminalreporter) -> None:
     """Print the notebooks' times, and which of them exceed their limits."""
-    reports = _reports(terminalreporter)
-    if not reports:
+    if not (measured := _measured(terminalreporter)):
         return
+    say = terminalreporter.write_line
     terminalreporter.section("notebooks")
-    terminalreporter.write_line("processor   elapsed")
-    for name, report in sorted(reports.items()):
-        terminalreporter.write_line(f"{_used(report):7.1f} s {report.duration:7.1f} s  {name}")
-    seconds = {name: _used(report) for name, report in reports.items()}
+    say("processor   elapsed")
+    for name, of in sorted(measured.items()):
+        say(f"{of['processor_seconds']:7.1f} s {of['elapsed']:7.1f} s  {name}")
+    seconds = {name: of["processor_seconds"] for name, of in measured.items()}
     for folder, mean in means_of_lessons(seconds).items():
-        terminalreporter.write_line(f"{mean:7.1f} s  on average in {folder}")
+        say(f"{mean:7.1f} s  on average in {folder}")
     held = f"held up to {MARGIN} times of it" if _budget_is_strict() else "not held"
     limits = ", ".join(
         f"{folder} {mean} on average and {most} at most" for folder, (mean, most) in BUDGETS.items()
     )
-    terminalreporter.write_line(
+    say(
         f"The budget in processor seconds ({limits}, a demo {DEMO_SECONDS}, lessons"
         f" {', '.join(LONG_LESSONS)} {LONG_SECONDS}) is {held}."
     )
-    processes = _processes_of(terminalreporter.config)
-    terminalreporter.write_line(
+    say(
         f"The last sections that take longest to enter ({ENTRY_LIMIT_S} s of elapsed time for each"
-        f" of {processes} test processes, {held}):"
+        f" of {_processes_of(terminalreporter.config)} test processes, {held}):"
     )
-    entered = _entered(reports)
-    last = {name[:2]: (value, name) for name, value in sorted(entered.items())}
+    last = {name[:2]: (value, name) for name, value in sorted(_entered(measured).items())}
     for value, name in sorted(last.values(), reverse=True)[:SLOWEST]:
-        terminalreporter.write_line(f"{value:7.1f} s  {name}")
-    for sentence in over_budget(seconds) + late_sections(entered, processes):
-        terminalreporter.write_line(f"over budget: {sentence}", red=True)
+        say(f"{value:7.1f} s  {name}")
+    for sentence in _exceeded(measured, terminalreporter.config):
+        say(f"over budget: {sentence}", red=True)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -271,32 +269,29 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or not _budget_is_strict():  # a worker of pytest-xdist has no reporter
         return
-    reports = _reports(reporter)
-    over = over_budget({name: _used(report) for name, report in reports.items()}, MARGIN)
-    if over or late_sections(_entered(reports), _processes_of(session.config), MARGIN):
+    if _exceeded(_measured(reporter), session.config, MARGIN):
         session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
 
-def _reports(terminalreporter) -> dict[str, pytest.TestReport]:
-    """Reports of the notebooks that ran to completion, from all test processes."""
-    every = (report for reports in terminalreporter.stats.values() for report in reports)
-    return {
-        report.nodeid: report
-        for report in every
+def _measured(reporter) -> dict[str, dict[str, Any]]:
+    """Times of the notebooks that ran to completion, from all test processes."""
+    reports = (report for reports in reporter.stats.values() for report in reports)
+    measured = {
+        report.nodeid: {"elapsed": report.duration, **dict(report.user_properties)}
+        for report in reports
         if getattr(report, "when", "") == "call"
-        and "processor_seconds" in dict(report.user_properties)
     }
+    return {name: of for name, of in measured.items() if "processor_seconds" in of}
 
 
-def _used(report) -> float:
-    return dict(report.user_properties)["processor_seconds"]
+def _entered(measured: dict[str, dict[str, Any]]) -> dict[str, float]:
+    return {k: v for of in measured.values() for k, v in of.get("entry_seconds", {}).items()}
 
 
-def _entered(reports: dict[str, Any]) -> dict[str, float]:
-    entered: dict[str, float] = {}
-    for report in reports.values():
-        entered |= dict(report.user_properties).get("entry_seconds", {})
-    return entered
+def _exceeded(measured: dict[str, dict], config: pytest.Config, margin: float = 1) -> list[str]:
+    seconds = {name: of["processor_seconds"] for name, of in measured.items()}
+    late = late_sections(_entered(measured), _processes_of(config), margin)
+    return over_budget(seconds, margin) + late
 
 
 def _processes_of(config: pytest.Config) -> int:
@@ -349,7 +344,7 @@ def _noted(runs: list[Executed], worked: bool) -> Generator[None]:
 
 
 class _Processes:
-    """The kernel that a notebook starts, and its descendants in the same process session."""
+    """The kernel that a notebook starts and its descendants, without services (other sessions)."""
 
     def __init__(self):
         self._this = psutil.Process()
