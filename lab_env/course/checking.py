@@ -45,7 +45,7 @@ def check(exercise_id: str) -> Callable[[Any], Any]:
 
 
 def checks_in(module: ModuleType) -> dict[str, Check]:
-    """Return a module's checks by exercise id; a LabError if an exercise has two."""
+    """Return a module's checks by exercise id; raise a LabError if an exercise has two."""
     found: dict[str, Check] = {}
     for value in vars(module).values():
         if "exercise_id" in getattr(value, "__dict__", ()):

@@ -80,7 +80,7 @@ def take(name: str, lessons: Path = LESSONS, work: Path | None = None) -> Path:
 
 
 def name_of(lesson: str, lessons: Path = LESSONS) -> str:
-    """Return a lesson's file name, given its two digits; a LabError if there is none."""
+    """Return a lesson's file name, given its two digits; raise a LabError if there is none."""
     found = sorted(lessons.glob(f"{lesson}_*.ipynb"))
     if not found:
         raise LabError(

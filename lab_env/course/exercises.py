@@ -18,7 +18,7 @@ from lab_env.platform.settings import settings
 
 
 class Watcher(Protocol):
-    """Is notified of each check, for example a seat of a lab room."""
+    """An object that is notified of each check, for example a seat of a lab room."""
 
     def checked(self, exercise: str, outcome: str, attempts: int, text: str) -> None:
         """Called after a check has judged an answer."""

@@ -43,7 +43,7 @@ class Versions:
 
 
 def split(text: str) -> Versions:
-    """Make both versions of a code cell; a MarkerError if a marker is misspelt or unmatched."""
+    """Make both versions of a code cell; raise a MarkerError for a marker that does not fit."""
     worked: list[str] = []
     stub: list[str] = []
     answers: list[tuple[str, ...]] = []

@@ -24,7 +24,7 @@ def progress_file() -> Path:
 
 
 def read() -> dict:
-    """Return the stored `exercises` and `predictions` by id; a LabError if the file is damaged."""
+    """Return the kept `exercises` and `predictions` by id; raise a LabError for a damaged file."""
     path = progress_file()
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
@@ -36,7 +36,7 @@ def read() -> dict:
 
 
 def change(edit: Callable[[dict], None]) -> dict:
-    """Let `edit` change the stored progress in place; atomic, and other notebooks wait."""
+    """Change the stored progress with `edit`, in place and atomically; other notebooks wait."""
     path = progress_file()
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_suffix(".lock").open("w") as lock:

@@ -75,7 +75,7 @@ def _read(path: Path, modified: int) -> LessonEntry:
 
 
 def exercise(exercise_id: str, folder: Path = LESSONS) -> Exercise:
-    """Return the exercise with this id, `04.1` or `4.1`; a LabError if there is none."""
+    """Return the exercise with this id, `04.1` or `4.1`; raise a LabError if there is none."""
     known = {item.id: item for entry in lessons(folder).values() for item in entry.exercises}
     exercise_id = str(exercise_id).strip()
     if re.fullmatch(r"\d\.\d", exercise_id):  # 4.2 for 04.2

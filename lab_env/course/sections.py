@@ -57,7 +57,7 @@ def is_proof(cell: nbformat.NotebookNode) -> bool:
 
 
 def notebook_of(lesson: str, lessons: Path = LESSONS) -> nbformat.NotebookNode:
-    """Read a lesson's learner notebook as shipped; a LabError if there is none."""
+    """Read a lesson's learner notebook as shipped; raise a LabError if there is none."""
     return nbformat.read(lessons / name_of(lesson, lessons), as_version=4)
 
 
@@ -74,7 +74,7 @@ def sections(lesson: str, lessons: Path = LESSONS) -> list[Section]:
 
 
 def section(name: str, lessons: Path = LESSONS) -> Section:
-    """Return a section or an exercise by its name, `06b` or `06.2`; a LabError if there is none."""
+    """Return a section, `06b`, or an exercise, `06.2`; raise a LabError if there is none."""
     lesson = name[:2]
     known = sections(lesson, lessons)
     exercises = [

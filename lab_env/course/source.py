@@ -158,7 +158,7 @@ def sources(folder: Path = LESSONS) -> list[Path]:
 
 
 def read_lesson(path: Path) -> Lesson:
-    """Read a source; a LabError if its front matter, cell options or markers are invalid."""
+    """Read a source; raise a LabError for invalid front matter, cell options or markers."""
     lines = path.read_text(encoding="utf-8").splitlines()
     front, front_end = _front_matter(path, lines)
     begins = [n for n, line in enumerate(lines) if n >= front_end and _CELL.match(line)]

@@ -17,7 +17,7 @@ CHECK = re.compile(r'lab\.check\(\s*"(\d\d\.\d+)"')  # in the source of a cell
 
 @contextmanager
 def observed_kernel(folder: Path) -> Generator[tuple[Any, list[dict]]]:
-    """Start a kernel with its own progress; yield a client, and a list of reports.
+    """Start a kernel with its own progress file; yield a client and a list of reports.
 
     The list receives the reports of checks and proofs after the kernel has ended.
     """

@@ -133,7 +133,7 @@ def _run_to_the_last(
     counts: dict[str, int],
     say: Callable[[str], None],
 ) -> None:
-    """Run a notebook and the mutants, from number `begins`, of the chosen exercises."""
+    """Run a notebook up to the last chosen exercise, with each one's mutants from `begins` on."""
     waiting = set(begins)
     for cell in notebook.cells:
         if not waiting:

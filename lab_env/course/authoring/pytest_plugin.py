@@ -344,7 +344,10 @@ def _noted(runs: list[Executed], worked: bool) -> Generator[None]:
 
 
 class _Processes:
-    """The kernel that a notebook starts and its descendants, without services (other sessions)."""
+    """The kernel that a notebook starts, and its descendants in the same process session.
+
+    The lab's services run in sessions of their own and are not counted.
+    """
 
     def __init__(self):
         self._this = psutil.Process()

@@ -9,7 +9,7 @@ from lab_env.platform.errors import LabError
 
 
 def run(number: str, tree: Tree = COURSE) -> int:
-    """Build and execute both notebooks of a lesson; return pytest's exit status."""
+    """Build and execute both notebooks of a lesson; return pytest's exit status, 0 if both pass."""
     lesson = next((p.stem for p in sources(tree.lessons) if p.stem.startswith(f"{number}_")), None)
     if lesson is None:
         where = tree.lessons.relative_to(tree.root)

@@ -44,7 +44,7 @@ class RunningJupyterLab:
         return page(self.url, notebook, self.token)
 
     def request(self, path: str, body: dict | None = None, timeout: float = REQUEST_TIMEOUT_S):
-        """Call the API and return its JSON: POST with a body, else GET; OSError on any failure."""
+        """Call the API, by POST if there is a body; return its JSON, or raise OSError."""
         method = "GET" if body is None else "POST"
         headers = {"Authorization": f"token {self.token}"}
         return request_json(method, self.url + path, body, headers, timeout)
@@ -157,7 +157,7 @@ def _wait_for(server: RunningJupyterLab) -> None:
 
 @contextmanager
 def kernel_client(kernel: str) -> Generator["BlockingKernelClient"]:
-    """Connect a client to a kernel on this machine; a LabError if it does not respond."""
+    """Connect a client to a kernel on this machine; raise a LabError if it does not respond."""
     from jupyter_client import BlockingKernelClient
 
     connection = Path(jupyter_runtime_dir()) / f"kernel-{kernel}.json"

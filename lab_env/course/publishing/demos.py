@@ -29,7 +29,7 @@ QUESTION = "## The question"
 
 
 def notebook_of(name: str) -> str:
-    """Return a demo's path below `notebooks` or `solutions`; a LabError if there is none."""
+    """Return a demo's path below `notebooks` or `solutions`; raise a LabError if there is none."""
     if f"demo-{name}" not in known_demos():
         known = ", ".join(demo.removeprefix("demo-") for demo in known_demos())
         raise LabError(f"There is no demo {name!r}.", f"choose from: {known}")

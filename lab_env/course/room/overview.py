@@ -69,7 +69,7 @@ class Overview:
         }
 
     def receive(self, report: Report) -> int:
-        """Store a report and return the seat's number; RoomFull for a new seat in a full room."""
+        """Store a report and return the seat's number; raise RoomFull for a seat too many."""
         now = self._clock()
         with self._lock:
             if report.leaving:

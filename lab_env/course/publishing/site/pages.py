@@ -76,7 +76,7 @@ def for_reading(notebook: nbformat.NotebookNode, lacks: dict[str, str]) -> nbfor
 
 
 def linked(text: str, lacks: dict[str, str]) -> str:
-    """Lead links to learners' notebooks to the worked ones, and unlink missing pages."""
+    """Point links to learners' notebooks to the worked ones, and unlink missing pages."""
     text = _LEARNERS.sub(rf"\1{LESSONS}\2", text)
     return _TO_NOTEBOOK.sub(lambda link: link[1] if link[2] in lacks else link[0], text)
 
