@@ -29,14 +29,12 @@ CELLS = [
 
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory):
-    """The running reverse proxy."""
     with ReverseProxy(*free_ports(1)).running(tmp_path_factory.mktemp("tls")) as proxy:
         yield proxy
 
 
 @pytest.fixture(scope="module")
 def notebook(services, proxy, tmp_path_factory):
-    """Address of a notebook behind the proxy."""
     path = settings().work / "pages.ipynb"
     path.parent.mkdir(parents=True, exist_ok=True)
     cells = [new_code_cell(cell) for cell in CELLS]
@@ -60,7 +58,6 @@ def browser():
 
 
 def new_context(browser):
-    """Return a context without cookies."""
     context = browser.new_context(ignore_https_errors=True)
     context.set_default_timeout(allowed(60_000))
     return context
@@ -68,7 +65,6 @@ def new_context(browser):
 
 @pytest.fixture(scope="module")
 def page(browser, notebook):
-    """The notebook after its cells have run."""
     page = browser.new_page()
     page.goto(notebook)
     page.get_by_text("| Idle").wait_for()
@@ -103,7 +99,6 @@ def test_jupyterlab_runs_a_cell_and_its_links_lead_through_the_proxy(page, proxy
 
 
 def sign_in(console, services):
-    """Enter the store's keys on the login page of its console."""
     console.locator("#accessKey").fill(services.s3_access_key)
     console.locator("#secretKey").fill(services.s3_secret_key)
     console.keyboard.press("Enter")

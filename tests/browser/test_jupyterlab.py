@@ -39,7 +39,6 @@ KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 
 @pytest.fixture(scope="module")
 def jupyterlab(services, tmp_path_factory):
-    """Address of JupyterLab, started as `make lab` does."""
     with running_jupyterlab(tmp_path_factory.mktemp("workspaces")) as address:
         wait_for(address)
         yield address
@@ -86,7 +85,6 @@ def running_jupyterlab(workspaces: Path, **variables: str) -> Iterator[str]:
 
 
 def the_copy() -> Path:
-    """Return the path of the learner's copy of lesson 00."""
     return next(settings().work.glob("00_*.ipynb"))
 
 
@@ -111,7 +109,6 @@ def page(jupyterlab):
 
 
 def menu(page, *path: str) -> None:
-    """Choose an entry of JupyterLab's menu bar."""
     page.get_by_role("menuitem", name=path[0], exact=True).click()
     for entry in path[1:]:
         page.locator(".lm-Menu-itemLabel", has_text=re.compile(f"^{entry}$")).last.click()

@@ -27,7 +27,6 @@ pytestmark = needs_chromium
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory) -> str:
-    """Address of a small course's site."""
     return build_site(course(tmp_path_factory.mktemp("a course"))).index.as_uri()
 
 
@@ -158,6 +157,5 @@ def test_axe_finds_nothing_grave_on_a_phone_and_on_a_desk(browser, course_index,
 
 
 def grave(page) -> list[tuple[str, str]]:
-    """Return axe-core's serious or critical findings on a page: rule, and first element."""
     found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
     return [(rule["id"], rule["nodes"][0]["html"]) for rule in found if rule["impact"] in GRAVE]

@@ -13,12 +13,10 @@ from lab_env.platform.errors import LabError
 
 
 def write(path: Path, text: str, **metadata) -> None:
-    """Write a notebook with one cell."""
     path.write_text(json.dumps({"cells": [{"source": text}], "metadata": metadata}))
 
 
 def read(path: Path) -> str:
-    """Return the text of a notebook's only cell."""
     return json.loads(path.read_text())["cells"][0]["source"]
 
 

@@ -13,7 +13,6 @@ GUIDES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted(DOCS
 
 
 def named(pattern: str) -> set[str]:
-    """Return every match of a pattern in the guides."""
     texts = (guide.read_text(encoding="utf-8") for guide in GUIDES)
     return {name for text in texts for name in re.findall(pattern, text, re.MULTILINE)}
 

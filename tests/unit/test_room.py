@@ -43,7 +43,6 @@ class Recording(Overview):
 
 @contextmanager
 def open_room(overview: Overview):
-    """Serve a lab room; yield its port."""
     with RoomServer(("127.0.0.1", 0), overview, CODE, KEY) as server:
         Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         yield server.server_address[1]
@@ -52,14 +51,12 @@ def open_room(overview: Overview):
 
 @pytest.fixture(scope="module")
 def room():
-    """A lab room's `Overview` and port."""
     overview = Recording()
     with open_room(overview) as port:
         yield overview, port
 
 
 def ask(port: int, method: str, path: str, body: bytes | None = None, **headers) -> tuple[int, str]:
-    """Send a request; return the status and the text of the response."""
     connection = HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request(method, path, body, headers)
@@ -265,7 +262,6 @@ def test_what_is_no_message_of_the_lesson_has_no_id():
 
 @pytest.fixture
 def overview():
-    """An `Overview` whose clock the test sets."""
     return Overview(Clock())
 
 
