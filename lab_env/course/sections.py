@@ -7,7 +7,6 @@ exercise 06.2.
 import json
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from string import ascii_lowercase
 from urllib.parse import quote
 
@@ -56,14 +55,14 @@ def is_proof(cell: nbformat.NotebookNode) -> bool:
     return "proof" in cell.metadata.get("tags", [])
 
 
-def notebook_of(lesson: str, lessons: Path = LESSONS) -> nbformat.NotebookNode:
+def notebook_of(lesson: str) -> nbformat.NotebookNode:
     """Read a lesson's learner notebook as shipped; raise a LabError if there is none."""
-    return nbformat.read(lessons / name_of(lesson, lessons), as_version=4)
+    return nbformat.read(LESSONS / name_of(lesson), as_version=4)
 
 
-def sections(lesson: str, lessons: Path = LESSONS) -> list[Section]:
+def sections(lesson: str) -> list[Section]:
     """Return the sections of a lesson, given its two digits, in order."""
-    texts = _texts(lesson, lessons)
+    texts = _texts(lesson)
     headings = [(n, title) for n, text in texts.items() for title in _HEADING.findall(text)]
     own = headings[len(OPENING) : -len(CLOSING)]
     ends = [n for n, _ in headings[len(OPENING) + 1 :]]
@@ -73,35 +72,31 @@ def sections(lesson: str, lessons: Path = LESSONS) -> list[Section]:
     ]
 
 
-def section(name: str, lessons: Path = LESSONS) -> Section:
+def section(name: str) -> Section:
     """Return a section, `06b`, or an exercise, `06.2`; raise a LabError if there is none."""
     lesson = name[:2]
-    known = sections(lesson, lessons)
     exercises = [
         Section(found[1], found[0], (found[1],), n)
-        for n, text in _texts(lesson, lessons).items()
+        for n, text in _texts(lesson).items()
         for found in _EXERCISE.findall(text)
     ]
-    for found in (*known, *exercises):
-        if found.name == name:
-            return found
-    raise LabError(
-        f"Lesson {lesson} has no section or exercise {name!r}.",
-        f"choose from: {', '.join(found.name for found in (*known, *exercises))}"
-        f"   (lab goto {lesson} lists them)",
-    )
+    known = {found.name: found for found in (*sections(lesson), *exercises)}
+    if name not in known:
+        raise LabError(
+            f"Lesson {lesson} has no section or exercise {name!r}.",
+            f"choose from: {', '.join(known)}   (lab goto {lesson} lists them)",
+        )
+    return known[name]
 
 
-def recorded_seconds(path: Path = RECORDED) -> dict[str, float]:
+def recorded_seconds() -> dict[str, float]:
     """Return the recorded seconds to enter each section, by section name; some may be missing."""
-    if not path.exists():
-        return {}
-    measured = json.loads(path.read_text(encoding="utf-8"))
+    measured = json.loads(RECORDED.read_text(encoding="utf-8"))
     return {name: value for run in measured.values() for name, value in run["seconds"].items()}
 
 
-def _texts(lesson: str, lessons: Path) -> dict[int, str]:
-    cells = notebook_of(lesson, lessons).cells
+def _texts(lesson: str) -> dict[int, str]:
+    cells = notebook_of(lesson).cells
     return {n: cell.source for n, cell in enumerate(cells) if cell.cell_type == "markdown"}
 
 

@@ -9,7 +9,6 @@ import json
 import os
 import time
 from datetime import date
-from pathlib import Path
 
 from lab_env.course.authoring.kernel import observed_kernel
 from lab_env.course.authoring.pytest_plugin import failed_proofs
@@ -42,7 +41,7 @@ def enter_all(lesson: str) -> dict[str, float]:
     return seconds
 
 
-def record(lesson: str, seconds: dict[str, float], path: Path = RECORDED) -> None:
-    runs = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+def record(lesson: str, seconds: dict[str, float]) -> None:
+    runs = json.loads(RECORDED.read_text(encoding="utf-8"))
     runs[lesson] = {"on": date.today().isoformat(), "cores": os.cpu_count(), "seconds": seconds}
-    path.write_text(json.dumps(dict(sorted(runs.items())), indent=1) + "\n", encoding="utf-8")
+    RECORDED.write_text(json.dumps(dict(sorted(runs.items())), indent=1) + "\n", encoding="utf-8")

@@ -24,7 +24,7 @@ import pyspark.sql as spark_sql
 import pyspark.sql.streaming as spark_streaming
 import trino.dbapi
 
-from lab_env.course.authoring.build import COURSE, Tree
+from lab_env.course.authoring.build import COURSE
 from lab_env.course.source import Cell, Lesson, read_lesson, sources
 
 _TAUGHT = (
@@ -68,11 +68,11 @@ class LessonStats:
         return self.learner / self.uses if self.uses else 0.0
 
 
-def course_stats(tree: Tree = COURSE) -> list[LessonStats]:
-    return [lesson_stats(read_lesson(path), tree) for path in sources(tree.lessons)]
+def course_stats() -> list[LessonStats]:
+    return [lesson_stats(read_lesson(path)) for path in sources()]
 
 
-def lesson_stats(lesson: Lesson, tree: Tree = COURSE) -> LessonStats:
+def lesson_stats(lesson: Lesson) -> LessonStats:
     cells = [cell for cell in lesson.cells if _is_visible_code(cell)]
     systems = Systems()
     uses = learner = 0
@@ -94,7 +94,7 @@ def lesson_stats(lesson: Lesson, tree: Tree = COURSE) -> LessonStats:
             for cell in cells
             for node in ast.walk(_tree_of(cell.versions.worked))
         ),
-        _seconds_of(tree.executed / "solutions" / f"{lesson.name}.ipynb"),
+        _seconds_of(COURSE.executed / "solutions" / f"{lesson.name}.ipynb"),
     )
 
 
