@@ -92,11 +92,8 @@ GRAVE = {"serious", "critical"}
 def course_index(tmp_path_factory) -> str:
     """Address of the course's site with one lesson: a player and the README's drawings."""
 
-    class OneLesson(Tree):
-        executed = property(lambda self: folder / "executed")
-        site = property(lambda self: folder / "site")
-
-    folder = tmp_path_factory.mktemp("the course")
+    tree, folder = Tree(), tmp_path_factory.mktemp("the course")
+    tree.executed, tree.site = folder / "executed", folder / "site"
     path = COURSE.root / f"{LESSON}.ipynb"
     notebook = nbformat.read(path, as_version=4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
@@ -104,7 +101,7 @@ def course_index(tmp_path_factory) -> str:
     bodies = [played, *(drawing for picture in pictures() for _, drawing in picture.parts)]
     for cell, body in zip(code, bodies, strict=False):
         cell.outputs = [new_output("display_data", {"text/html": body})]
-    keep(notebook, path, tree := OneLesson(COURSE.root))
+    keep(notebook, path, tree)
     return build_site(tree, partial=True).index.as_uri()
 
 

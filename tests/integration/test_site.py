@@ -185,12 +185,9 @@ def test_what_nbmake_executes_is_handed_over_with_its_outputs(tmp_path):
 
 
 def test_every_link_of_the_courses_own_pages_arrives(tmp_path):
-    class AsCommitted(Tree):
-        """The course, with its notebooks used in place of their executed copies."""
-
-        executed = property(lambda self: self.root)
-        site = property(lambda self: tmp_path / "site")
-
-    built = build_site(AsCommitted(COURSE.root))
+    tree = Tree()
+    tree.executed = tree.root  # as committed, in place of the executed copies
+    tree.site = tmp_path / "site"
+    built = build_site(tree)
     assert len(built.notebooks) == len(shown(COURSE)) > 0
     assert dead_links(built.index.parent) == []

@@ -4,7 +4,6 @@ The same source always gives the same bytes. `build` writes the files, and `drif
 committed files with a fresh build.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
@@ -22,37 +21,20 @@ _METADATA = {
 }
 
 
-@dataclass(frozen=True)
 class Tree:
     """Folders of the sources and the generated files; the root has the layout of the repository."""
 
-    root: Path = REPOSITORY
-
-    @property
-    def learner(self) -> Path:
-        return self.root / "notebooks"
-
-    @property
-    def worked(self) -> Path:
-        return self.root / "solutions"
-
-    @property
-    def lessons(self) -> Path:
-        """The lessons' own folders, each with its source, checks and figures."""
-        return self.root / "lab_env" / "lessons"
+    def __init__(self, root: Path = REPOSITORY):
+        self.root = root
+        self.learner = root / "notebooks"
+        self.worked = root / "solutions"
+        self.lessons = root / "lab_env" / "lessons"
+        self.executed = root / "build" / "executed"  # the notebooks as last executed
+        self.site = root / "build" / "site"
 
     def lesson(self, number: str) -> Path:
+        """Return the folder of a lesson's source, checks and figures."""
         return self.lessons / f"l{number}"
-
-    @property
-    def executed(self) -> Path:
-        """The folder of the notebooks as last executed; git ignores it."""
-        return self.root / "build" / "executed"
-
-    @property
-    def site(self) -> Path:
-        """The folder of the site; git ignores it."""
-        return self.root / "build" / "site"
 
     def generated(self) -> set[Path]:
         """Return the existing files that `build` is responsible for."""
@@ -67,7 +49,7 @@ class Tree:
 COURSE = Tree()
 
 
-def make(tree: Tree = Tree()) -> dict[Path, str]:
+def make(tree: Tree = COURSE) -> dict[Path, str]:
     """Return the text of every generated file by path.
 
     Raises a LabError with every violation of the template; so do `build` and `drift`.
@@ -86,7 +68,7 @@ def make(tree: Tree = Tree()) -> dict[Path, str]:
     return made
 
 
-def build(tree: Tree = Tree()) -> list[Path]:
+def build(tree: Tree = COURSE) -> list[Path]:
     """Write all generated files, delete those without a source, and return what changed."""
     made = make(tree)
     changed = []
@@ -101,7 +83,7 @@ def build(tree: Tree = Tree()) -> list[Path]:
     return changed
 
 
-def drift(tree: Tree = Tree()) -> list[str]:
+def drift(tree: Tree = COURSE) -> list[str]:
     """Return a sentence for each generated file that is missing, outdated or has no source."""
     made = make(tree)
     found = []
