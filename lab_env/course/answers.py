@@ -34,7 +34,7 @@ def plain(value: Any) -> Any:
 
 
 def kind_of(answer: Any) -> str:
-    """Describe a value's type in words: `nothing`, or for example `a DataFrame`."""
+    """Describe a value's type: `nothing`, or for example `a DataFrame`."""
     return "nothing" if answer is None else f"a {type(answer).__name__}"
 
 
@@ -94,11 +94,7 @@ def as_text(answer: Any) -> str:
 
 
 def as_choice(answer: Any, choices: Iterable[str]) -> str:
-    """Return the matching choice, ignoring case and surrounding whitespace.
-
-    Args:
-        choices: the allowed texts.
-    """
+    """Return the matching choice, ignoring case and surrounding whitespace."""
     known = {choice.casefold(): choice for choice in choices}
     try:
         return known[as_text(answer).casefold()]
@@ -108,10 +104,7 @@ def as_choice(answer: Any, choices: Iterable[str]) -> str:
 
 
 def as_list(answer: Any) -> list:
-    """Return the plain values of a list, tuple, set, array, column or one-column table, in order.
-
-    For a dictionary, return its keys.
-    """
+    """Return the values of a list, array, column or one-column table, or a dictionary's keys."""
     if isinstance(answer, str | bytes) or answer is None:
         raise Unreadable(f"A list is expected, not {_shown(answer)}.")
     if isinstance(answer, Mapping):
@@ -132,10 +125,7 @@ def as_list(answer: Any) -> list:
 
 
 def as_frame(answer: Any) -> pd.DataFrame:
-    """Convert a table of Spark, Arrow or DuckDB, or a list of rows, to a pandas DataFrame.
-
-    A row in a list is a dictionary, a tuple or a Spark `Row`.
-    """
+    """Convert a table of Spark, Arrow or DuckDB, or a list of rows, to a pandas DataFrame."""
     if isinstance(answer, pd.DataFrame):
         named = [name for name in answer.index.names if name is not None]
         return answer.reset_index() if named else answer.reset_index(drop=True)
@@ -154,12 +144,10 @@ def as_frame(answer: Any) -> pd.DataFrame:
 
 
 def as_rows(answer: Any, columns: Sequence[str] | None = None) -> list[tuple]:
-    """Return the rows of a table as tuples of plain values, in order.
+    """Return a table's rows as tuples of plain values, in order.
 
-    Args:
-        answer: a table, as for `as_frame`.
-        columns: names of the columns to return, in this order; None returns all columns. A table
-            without column names is matched by position.
+    `columns` selects and orders the columns; a table without column names is matched by
+    position.
     """
     frame = as_frame(answer)
     if columns is not None:
@@ -175,13 +163,7 @@ def as_rows(answer: Any, columns: Sequence[str] | None = None) -> list[tuple]:
 
 
 def agree(expected: Any, actual: Any, tolerance: float = 0) -> bool:
-    """Return True if the measured value matches the prediction.
-
-    Numbers are compared as numbers, lists regardless of order, everything else as text.
-
-    Args:
-        tolerance: largest difference between two numbers that still counts as a match.
-    """
+    """Return True if a prediction matches the measured value; lists may have any order."""
     try:
         return abs(as_number(expected) - as_number(actual)) <= Decimal(str(tolerance))
     except Unreadable:
@@ -215,7 +197,6 @@ def _is_table(value: Any) -> bool:
 
 
 def _is_row(value: Any) -> bool:
-    """True if a value is a dictionary, a tuple or a Spark `Row`."""
     return isinstance(value, Mapping | tuple)
 
 

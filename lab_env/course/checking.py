@@ -23,25 +23,13 @@ _SPARK = ("pyspark", "py4j")
 
 @dataclass(unsafe_hash=True)
 class NotYet(Exception):
-    """The answer is not right yet.
-
-    Args:
-        reason: what the answer did and why that is not right, in one or two sentences.
-    """
+    """The answer is not right yet; `reason` tells the learner in one or two sentences why."""
 
     reason: str
 
 
 def expect(holds: object, sentence: str, *values: object) -> None:
-    """Stop the check with a sentence for the learner unless a condition holds.
-
-    Args:
-        holds: the condition; any value that is true or false.
-        sentence: what the answer did instead, with `{}` for each of `values`.
-
-    Raises:
-        NotYet: the condition does not hold.
-    """
+    """Raise `NotYet` unless a condition holds; the sentence has `{}` for each of the values."""
     if not holds:
         raise NotYet(sentence.format(*values))
 
@@ -57,11 +45,7 @@ def check(exercise_id: str) -> Callable[[Any], Any]:
 
 
 def checks_in(module: ModuleType) -> dict[str, Check]:
-    """Return the checks of a module by exercise id.
-
-    Raises:
-        LabError: two checks are for the same exercise.
-    """
+    """Return a module's checks by exercise id; raise a LabError if an exercise has two."""
     found: dict[str, Check] = {}
     for value in vars(module).values():
         if "exercise_id" in getattr(value, "__dict__", ()):
@@ -72,13 +56,9 @@ def checks_in(module: ModuleType) -> dict[str, Check]:
 
 
 def checks_of_lesson(number: str) -> dict[str, Check]:
-    """Return the checks of a lesson by exercise id.
+    """Return the checks of a lesson, given its two digits, by exercise id.
 
-    Args:
-        number: two digits.
-
-    Raises:
-        LabError: the lesson has no module of checks.
+    Raises a LabError if the lesson has no module of checks.
     """
     name = f"lab_env.lessons.l{number}.checks"
     try:
@@ -92,11 +72,7 @@ def checks_of_lesson(number: str) -> dict[str, Check]:
 
 
 def unfilled(answer: Any) -> bool:
-    """True if an answer is still a stub: `...`, a function of `...`, or a collection with a stub.
-
-    Args:
-        answer: a value, a function, a class, or a collection of them (or of collections).
-    """
+    """True if an answer is a stub: `...`, a function or class with one, or a collection of them."""
     if isinstance(answer, FunctionType):
         return _is_stub(answer)
     if isinstance(answer, type):  # what it inherits is filled in elsewhere
@@ -124,12 +100,7 @@ def _is_stub(function: FunctionType) -> bool:
 
 
 def mistake(error: BaseException, answer: Any = None) -> str:
-    """Describe a learner's exception, with the line of the learner's code that raised it.
-
-    Returns:
-        For example "KeyError: 'amount'. This line of `total` raised it:" and the line as a code
-        block.
-    """
+    """Describe a learner's exception, with the line of the learner's code that raised it."""
     kind, said = type(error).__name__, _root_message(error)
     text = f"{kind}: {said}" if said else kind
     return text.rstrip(".;") + "." + _own_line(error.__traceback__, answer)
@@ -165,7 +136,6 @@ def _own_line(trace: TracebackType | None, answer: Any) -> str:
 
 
 def _own_frame(trace: TracebackType | None, answer: Any) -> tuple[str, str] | None:
-    """Innermost function and line of the learner's code in a traceback; None without any."""
     own_file = answer.__code__.co_filename if isinstance(answer, FunctionType) else None
     found = None
     while trace is not None:

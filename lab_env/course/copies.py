@@ -14,7 +14,6 @@ from lab_env.platform.errors import LabError
 from lab_env.platform.settings import REPOSITORY, settings
 
 LESSONS = REPOSITORY / "notebooks"
-_ORIGINS = ".origins.json"
 # As this Python's kernel describes itself: JupyterLab would write it into the notebook and call the
 # notebook unsaved.
 KERNEL = {
@@ -46,74 +45,49 @@ def known_demos() -> list[str]:
     return sorted(f"demo-{path.stem}" for path in notebooks)
 
 
-def make_copies(lessons: Path = LESSONS, work: Path | None = None) -> list[str]:
-    """Copy every lesson that has no copy yet, and update the copies that nobody worked on.
+def make_copies() -> list[str]:
+    """Copy each lesson to LAB_WORK, but keep the copies that were worked on.
 
-    Args:
-        work: folder of the copies; LAB_WORK by default.
-
-    Returns:
-        The lessons whose copy is outdated but was kept because it was worked on.
+    Returns the kept ones that are outdated.
     """
-    work = work or settings().work
     kept = []
-    for lesson in sorted(lessons.rglob("*.ipynb")):
-        name = str(lesson.relative_to(lessons))
-        if not was_worked_on(name, work):
-            _copy(lesson, name, work)
-        elif _origins(work).get(name) not in _digests(lesson):
+    for lesson in sorted(LESSONS.rglob("*.ipynb")):
+        name = str(lesson.relative_to(LESSONS))
+        if not was_worked_on(name):
+            take(name)
+        elif _origins().get(name) not in _digests(lesson):
             kept.append(name)
     return kept
 
 
-def was_worked_on(name: str, work: Path | None = None) -> bool:
-    """Return True if a notebook has a copy whose cells were changed since it was copied.
-
-    Args:
-        name: path below the folder of the lessons, for example `04_first_hudi_table.ipynb`.
-        work: folder of the copies; LAB_WORK by default.
-    """
-    work = work or settings().work
-    copy = work / name
-    return copy.exists() and _origins(work).get(name) not in _digests(copy)
+def was_worked_on(name: str) -> bool:
+    """Return True if a notebook's copy was changed; `name` is its path below the lessons."""
+    copy = settings().work / name
+    return copy.exists() and _origins().get(name) not in _digests(copy)
 
 
-def renew(lesson: str, lessons: Path = LESSONS, work: Path | None = None) -> Path:
-    """Replace a lesson's copy with a fresh one; the learner's work in it is lost.
-
-    Args:
-        lesson: its number, two digits.
-        work: folder of the copies; LAB_WORK by default.
-
-    Returns:
-        Path of the fresh copy.
-
-    Raises:
-        LabError: there is no such lesson.
-    """
-    return take(name_of(lesson, lessons), lessons, work)
+def renew(lesson: str) -> Path:
+    """Replace a lesson's copy with a fresh one, given its two digits; work in the copy is lost."""
+    return take(name_of(lesson))
 
 
-def take(name: str, lessons: Path = LESSONS, work: Path | None = None) -> Path:
-    """Copy a notebook, overwriting an existing copy, and return the copy's path.
+def take(name: str) -> Path:
+    """Copy a notebook, given its path below the lessons' folder; overwrite an existing copy."""
+    copy = settings().work / name
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    notebook = json.loads((LESSONS / name).read_text(encoding="utf-8"))
+    notebook["metadata"] = notebook.get("metadata", {}) | KERNEL
+    text = json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"
+    # Noted first: a run killed in between leaves an old copy that counts as worked on, and is kept.
+    digest = _digest(json.dumps(notebook["cells"]).encode())
+    _replace(_notes(), json.dumps(_origins() | {name: digest}, indent=1))
+    _replace(copy, text)
+    return copy
 
-    Args:
-        name: its path below the folder of the lessons, for example `demos/snapshot.ipynb`.
-        work: folder of the copies; LAB_WORK by default.
-    """
-    return _copy(lessons / name, name, work or settings().work)
 
-
-def name_of(lesson: str, lessons: Path = LESSONS) -> str:
-    """Return the file name of a lesson.
-
-    Args:
-        lesson: its number, two digits.
-
-    Raises:
-        LabError: there is no such lesson.
-    """
-    found = sorted(lessons.glob(f"{lesson}_*.ipynb"))
+def name_of(lesson: str) -> str:
+    """Return a lesson's file name, given its two digits; raise a LabError if there is none."""
+    found = sorted(LESSONS.glob(f"{lesson}_*.ipynb"))
     if not found:
         raise LabError(
             f"There is no lesson {lesson!r}.", "choose one from the README's lesson map."
@@ -121,30 +95,21 @@ def name_of(lesson: str, lessons: Path = LESSONS) -> str:
     return found[0].name
 
 
-def _copy(source: Path, name: str, work: Path) -> Path:
-    copy = work / name
-    copy.parent.mkdir(parents=True, exist_ok=True)
-    partial = copy.with_suffix(".partial")
-    notebook = json.loads(source.read_text(encoding="utf-8"))
-    notebook["metadata"] = notebook.get("metadata", {}) | KERNEL
-    partial.write_text(json.dumps(notebook, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
-    # Noted first: a run killed in between leaves an old copy that counts as worked on, and is kept.
-    _note(work, name, _digest(json.dumps(notebook["cells"]).encode()))
-    os.replace(partial, copy)
-    return copy
+def _notes() -> Path:
+    return settings().work / ".origins.json"
 
 
-def _origins(work: Path) -> dict[str, str]:
+def _origins() -> dict[str, str]:
     try:
-        return json.loads((work / _ORIGINS).read_text())
+        return json.loads(_notes().read_text())
     except (FileNotFoundError, json.JSONDecodeError):
         return {}
 
 
-def _note(work: Path, name: str, digest: str) -> None:
-    partial = work / f"{_ORIGINS}.partial"
-    partial.write_text(json.dumps(_origins(work) | {name: digest}, indent=1))
-    os.replace(partial, work / _ORIGINS)
+def _replace(path: Path, text: str) -> None:
+    partial = path.with_suffix(".partial")
+    partial.write_text(text, encoding="utf-8")
+    os.replace(partial, path)
 
 
 def _digests(path: Path) -> set[str]:

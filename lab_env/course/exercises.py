@@ -11,7 +11,6 @@ from typing import Any, Protocol
 from lab_env.course import progress, registry
 from lab_env.course.answers import Unreadable, agree, as_choice, as_number
 from lab_env.course.checking import NotYet, checks_of_lesson, mistake, raised_by, unfilled
-from lab_env.course.finish import finish
 from lab_env.course.outcomes import Card, Outcome, report
 from lab_env.course.source import LESSONS
 from lab_env.platform.errors import LabError
@@ -32,14 +31,7 @@ REFERENCE = "<reference answer of"  # begins the file name of its code
 
 
 class Exercises:
-    """The exercises of one running notebook.
-
-    Args:
-        lab: passed to the checks.
-        folder: contains the lessons' folders.
-        checks: returns a lesson's checks, given its number.
-        watcher: notified of each check.
-    """
+    """The exercises of one running notebook; `checks` returns a lesson's checks by its number."""
 
     def __init__(
         self,
@@ -55,14 +47,9 @@ class Exercises:
         self.solved: set[str] = set()  # in this notebook's run
 
     def check(self, exercise_id: str, answer: Any) -> Outcome:
-        """Judge an answer, and count it as an attempt.
+        """Judge an answer and count it as an attempt, unless it is still a stub.
 
-        Args:
-            exercise_id: for example `04.1`.
-            answer: the learner's answer; a stub (`...`) does not count as an attempt.
-
-        Raises:
-            LabError: no such exercise; or, under LAB_STRICT, the exercise is not passed.
+        Raises a LabError for an unknown exercise, and under LAB_STRICT if it is not passed.
         """
         exercise = registry.exercise(exercise_id, self.folder)
         exercise_id = exercise.id
@@ -79,7 +66,7 @@ class Exercises:
             self.watcher.checked(exercise_id, outcome.kind, attempts, outcome.text)
         report(exercise=exercise_id, outcome=outcome.kind, text=outcome.text)
         if outcome.passed:
-            done, link = finish(exercise_id, self.progress())
+            done, link = self.progress().after(exercise_id)
             next_step = "\n\n".join(part for part in (_other_ways(exercise), done) if part)
             outcome = replace(outcome, next_step=next_step, link=link)
         if settings().strict and not outcome.passed:
@@ -87,11 +74,7 @@ class Exercises:
         return outcome
 
     def hint(self, exercise_id: str) -> Card:
-        """Return an exercise's next hint; after the last hint, return the last one again.
-
-        Args:
-            exercise_id: for example `04.1`.
-        """
+        """Return an exercise's next hint; after the last hint, return the last one again."""
         exercise = registry.exercise(exercise_id, self.folder)
         exercise_id, hints = exercise.id, exercise.hints
         number = progress.next_hint(exercise_id, len(hints))
@@ -102,11 +85,7 @@ class Exercises:
         return Card(title, text)
 
     def solution(self, exercise_id: str) -> Card:
-        """Return the solution, after an attempt; once passed, the other right answers, too.
-
-        Args:
-            exercise_id: for example `04.1`.
-        """
+        """Return the solution, after an attempt; once passed, the other right answers, too."""
         exercise = registry.exercise(exercise_id, self.folder)
         exercise_id = exercise.id
         if not progress.attempted(exercise_id):
@@ -121,11 +100,7 @@ class Exercises:
     def use_reference(self, exercise_id: str, namespace: dict) -> Card:
         """Run the reference answer, unless the exercise was solved since the kernel started.
 
-        With it comes the reference answer that it builds on, even if that exercise is solved.
-
-        Args:
-            exercise_id: for example `04.1`.
-            namespace: the notebook's variables, which the answer uses and sets.
+        Reference answers that it builds on run first, even if those exercises are solved.
         """
         exercise = registry.exercise(exercise_id, self.folder)
         exercise_id = exercise.id
@@ -147,14 +122,7 @@ class Exercises:
         choices: Sequence[str] | None = None,
         tolerance: float = 0,
     ) -> Card:
-        """Record a prediction; `...` does not count as one.
-
-        Args:
-            prediction_id: for example `05.p1`.
-            expected: the guess: one of the choices, or a number.
-            choices: the options; None for a number.
-            tolerance: largest error that still counts as right, for a number.
-        """
+        """Record a prediction: one of the choices, or a number; `...` does not count as one."""
         title = f"Prediction {prediction_id}"
         offered = f" Choose one of: {', '.join(choices)}." if choices else ""
         if unfilled(expected):
@@ -167,11 +135,7 @@ class Exercises:
         return Card(f"{title}: you expect {guess}")
 
     def record_actual(self, prediction_id: str, value: Any) -> Card:
-        """Record the measured value and compare it with the prediction.
-
-        Args:
-            prediction_id: for example `05.p1`.
-        """
+        """Record the measured value and compare it with the prediction."""
         kept = progress.keep_prediction(prediction_id, actual=value)
         if "expected" not in kept:
             return Card(f"Prediction {prediction_id}: measured: {kept['actual']}")
@@ -184,15 +148,7 @@ class Exercises:
         return progress.CourseProgress(registry.lessons(self.folder), progress.read())
 
     def judge(self, exercise_id: str, answer: Any) -> Outcome:
-        """Return a check's verdict on an answer without recording an attempt.
-
-        Args:
-            exercise_id: for example `04.1`.
-            answer: as for `check`.
-
-        Raises:
-            LabError: no such exercise, or the lab itself failed.
-        """
+        """Return a check's verdict on an answer without recording an attempt."""
         exercise = registry.exercise(exercise_id, self.folder)
         if unfilled(answer):
             step = f'Replace the dots, then run the cell. Stuck? `lab.hint("{exercise.id}")`'

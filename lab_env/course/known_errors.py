@@ -28,13 +28,7 @@ MARKDOWN_LINK = re.compile(r"\[([^\]]+)\]\([^)]+\)")
 
 @dataclass(frozen=True)
 class KnownError:
-    """A section of the troubleshooting page.
-
-    Args:
-        heading: in Markdown.
-        pattern: searched for in the exception's text.
-        advice: the section's first paragraph: cause and fix in plain words, with `code`.
-    """
+    """A section of the troubleshooting page; `advice` is its first paragraph."""
 
     heading: str
     pattern: re.Pattern
@@ -61,18 +55,12 @@ def known_errors() -> tuple[KnownError, ...]:
 
 
 def explain(error: BaseException) -> KnownError | None:
-    """Find the known error that explains an exception.
-
-    Returns:
-        The first one whose pattern matches the text of the exception, of one of its causes, or of
-        the Java exception behind it; None if no pattern matches.
-    """
+    """Return the first known error that matches an exception or one of its causes, if any."""
     text = "\n".join(_texts(error))
     return next((known for known in known_errors() if known.pattern.search(text)), None)
 
 
 def _texts(error: BaseException | None) -> Iterator[str]:
-    """Yield name, message, module and Java stack trace of an exception and each of its causes."""
     while error is not None:
         yield f"{type(error).__name__}: {error} (in {_module(error)})"
         yield str(getattr(error, "stackTrace", ""))
@@ -81,7 +69,6 @@ def _texts(error: BaseException | None) -> Iterator[str]:
 
 
 def _module(error: BaseException) -> str:
-    """Name of the module that raised an exception; empty if it was not raised."""
     frames = list(walk_tb(error.__traceback__))
     return frames[-1][0].f_globals.get("__name__", "") if frames else ""
 
@@ -102,11 +89,7 @@ def card_of(error: BaseException) -> str:
 
 
 def explain_errors() -> None:
-    """From now on, show the cards of `card_of` instead of tracebacks, if this is a notebook.
-
-    `%tb` shows the traceback. Further calls have no effect. `LAB_ERROR_CARDS=false` disables the
-    cards.
-    """
+    """In a notebook, show the cards of `card_of` instead of tracebacks from now on."""
     ipython = sys.modules.get("IPython")
     shell = ipython and ipython.get_ipython()
     if shell and settings().error_cards:

@@ -35,11 +35,7 @@ class MarkerError(ValueError):
 
 @dataclass(frozen=True)
 class Versions:
-    """The two versions of one code cell, and its answers.
-
-    `worked` contains the answers without their markers; in `stub`, `...` replaces them. Each answer
-    is a tuple of lines.
-    """
+    """The worked text of a code cell, its stub with `...` for answers, and each answer's lines."""
 
     worked: str
     stub: str
@@ -47,11 +43,7 @@ class Versions:
 
 
 def split(text: str) -> Versions:
-    """Make both versions of a code cell; without markers both equal the text.
-
-    Raises:
-        MarkerError: a block has no beginning, no end or no code, or a marker is misspelt.
-    """
+    """Make both versions of a code cell; raise a MarkerError for a marker that does not fit."""
     worked: list[str] = []
     stub: list[str] = []
     answers: list[tuple[str, ...]] = []

@@ -20,13 +20,7 @@ def next_step(
     needs_setup: bool = False,
     jupyterlab: RunningJupyterLab | None = None,
 ) -> str:
-    """Return the next step as text: a command, or a page of the running JupyterLab.
-
-    Args:
-        services: result of `services.status()`.
-        needs_setup: whether anything that `lab setup` fetches or builds is missing.
-        jupyterlab: the running one, if any.
-    """
+    """Return the next step as text: a command, or a page of the running JupyterLab."""
     if needs_setup:
         return "make setup; something that it fetches or builds is missing"
     unwell = [service.name for service in services if service.state not in WELL]

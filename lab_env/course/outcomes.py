@@ -14,14 +14,7 @@ TONES = {"passed": True, "not yet": "warn", "not attempted": None, "error in you
 
 @dataclass(frozen=True, repr=False)
 class Card:
-    """A message to the learner.
-
-    Args:
-        title: the first line.
-        text: paragraphs, separated by an empty line.
-        tone: True green, False red, "warn" amber, None neutral.
-        code: Python code to show.
-    """
+    """A message to the learner; `tone` is True green, False red, "warn" amber, None neutral."""
 
     title: str
     text: str = ""
@@ -38,15 +31,7 @@ class Card:
 
 @dataclass(frozen=True, repr=False)
 class Outcome:
-    """A check's result.
-
-    Args:
-        exercise: its id.
-        kind: passed, not yet, not attempted, or error in your code.
-        text: the reason, or a note.
-        next_step: advice on what to try; after a lesson's last exercise, the next lesson.
-        link: the next lesson's notebook; empty otherwise.
-    """
+    """A check's result; `link` is the next lesson's notebook after a lesson's last exercise."""
 
     exercise: str
     kind: Kind
@@ -56,12 +41,10 @@ class Outcome:
 
     @property
     def passed(self) -> bool:
-        """True if the exercise is solved."""
         return self.kind == "passed"
 
     @property
     def title(self) -> str:
-        """The first line of the card."""
         return f"Exercise {self.exercise}: {self.kind}"
 
     def __repr__(self) -> str:

@@ -24,11 +24,7 @@ def progress_file() -> Path:
 
 
 def read() -> dict:
-    """Return the stored progress: `exercises` by id and `predictions` by id.
-
-    Raises:
-        LabError: the file is damaged.
-    """
+    """Return the kept `exercises` and `predictions` by id; raise a LabError for a damaged file."""
     path = progress_file()
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
@@ -40,14 +36,7 @@ def read() -> dict:
 
 
 def change(edit: Callable[[dict], None]) -> dict:
-    """Change the stored progress atomically; other notebooks wait.
-
-    Args:
-        edit: changes the dictionary from `read` in place.
-
-    Returns:
-        The changed progress.
-    """
+    """Change the stored progress with `edit`, in place and atomically; other notebooks wait."""
     path = progress_file()
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_suffix(".lock").open("w") as lock:
@@ -61,14 +50,9 @@ def change(edit: Callable[[dict], None]) -> dict:
 
 
 def record_outcome(exercise_id: str, kind: str) -> int:
-    """Record an attempt. A passed exercise stays passed; an empty stub is not an attempt.
+    """Count an attempt and return the attempts so far; 0 for a stub, which is none.
 
-    Args:
-        exercise_id: for example `04.1`.
-        kind: the outcome's `kind`.
-
-    Returns:
-        The number of attempts so far; 0 for a stub.
+    A passed exercise stays passed.
     """
     if kind == "not attempted":
         return 0
@@ -84,14 +68,7 @@ def record_outcome(exercise_id: str, kind: str) -> int:
 
 
 def next_hint(exercise_id: str, available: int) -> int:
-    """Record that a hint is shown.
-
-    Args:
-        exercise_id: for example `04.1`.
-
-    Returns:
-        Index of the hint to show, from 0; after the last hint, the last index again.
-    """
+    """Record that a hint is shown; return its index, which stays at the last one."""
     number = 0
 
     def edit(kept: dict) -> None:
@@ -105,25 +82,15 @@ def next_hint(exercise_id: str, available: int) -> int:
 
 
 def attempted(exercise_id: str) -> bool:
-    """True if the learner has tried the exercise."""
     return read()["exercises"].get(exercise_id, {}).get("attempts", 0) > 0
 
 
 def passed(exercise_id: str) -> bool:
-    """True if the learner has passed the exercise, now or earlier."""
     return read()["exercises"].get(exercise_id, {}).get("outcome") == "passed"
 
 
 def keep_prediction(prediction_id: str, **values: object) -> dict:
-    """Record a prediction or the measured value.
-
-    Args:
-        prediction_id: for example `05.p1`.
-        values: `expected` with its `tolerance`, or `actual`.
-
-    Returns:
-        Everything recorded for this prediction, as text.
-    """
+    """Record `expected` with its `tolerance`, or `actual`; return all that is kept, as text."""
 
     def edit(kept: dict) -> None:
         entry = kept["predictions"].setdefault(prediction_id, {})
@@ -134,12 +101,7 @@ def keep_prediction(prediction_id: str, **values: object) -> dict:
 
 @dataclass(frozen=True, repr=False)
 class CourseProgress:
-    """Progress through the whole course: short in a terminal, a table in a notebook.
-
-    Args:
-        lessons: all lessons, by number.
-        kept: result of `read`.
-    """
+    """Progress through the whole course: short in a terminal, a table in a notebook."""
 
     lessons: dict[str, LessonEntry]
     kept: dict
@@ -193,6 +155,18 @@ class CourseProgress:
     def open_exercises(self, lesson: LessonEntry) -> list[str]:
         """Return the ids of a lesson's exercises that are not passed."""
         return [e.id for e in lesson.exercises if self._outcome(e.id) != "passed"]
+
+    def after(self, exercise_id: str) -> tuple[str, str]:
+        """Return a sentence and a link to the next lesson; both empty while an exercise is open."""
+        lesson = self.lessons[exercise_id[:2]]
+        if self.open_exercises(lesson):
+            return "", ""
+        count = len(lesson.exercises)
+        done = f"Lesson {lesson.number}: {count} of {count} exercises passed."
+        later = (entry for number, entry in self.lessons.items() if number > lesson.number)
+        if (following := next(later, None)) is None:
+            return f"{done} That was the last lesson.", ""
+        return f"{done} Next: lesson {following.number}.", f"{following.name}.ipynb"
 
     def _outcome(self, exercise_id: str) -> str:
         return self.kept["exercises"].get(exercise_id, {}).get("outcome", "")

@@ -24,14 +24,7 @@ WHY = (
 
 @contextmanager
 def proof(claim: str) -> Generator[None]:
-    """Run the assertions of a claim: print a line if they hold, otherwise show a card.
-
-    Args:
-        claim: the sentence that the assertions in the body prove.
-
-    Raises:
-        Exception: what the body raised, only under `LAB_STRICT`.
-    """
+    """Run the assertions of a claim: print a line if they hold, otherwise show a card."""
     try:
         yield
     except Exception as error:
@@ -74,14 +67,9 @@ def _difference(error: Exception) -> str:
 
 
 def _failed_test(trace: TracebackType) -> ast.expr | None:
-    """Return the condition of the `assert` that failed in a notebook's cell."""
     source = "".join(linecache.getlines(trace.tb_frame.f_code.co_filename))
-    tests = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Assert))
-    return next(
-        (
-            n.test
-            for n in tests
-            if trace.tb_lineno in range(n.lineno, (n.end_lineno or n.lineno) + 1)
-        ),
-        None,
-    )
+    line = trace.tb_lineno
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Assert) and node.lineno <= line <= (node.end_lineno or line):
+            return node.test
+    return None

@@ -22,12 +22,7 @@ from lab_env.platform.errors import LabError
 
 @dataclass(frozen=True)
 class WrongAnswer:
-    """A plausible wrong answer that CI runs.
-
-    Args:
-        code: what a learner might write instead of the answer.
-        expect: text that the check's message must contain.
-    """
+    """A plausible wrong answer that CI runs; the check's message must contain `expect`."""
 
     code: str
     expect: str
@@ -37,17 +32,9 @@ class WrongAnswer:
 class Exercise:
     """One exercise as its lesson's source declares it.
 
-    Args:
-        id: lesson and number, for example `04.1`.
-        title: its heading, without the number.
-        objective: the lesson's objective that refers to it.
-        answer: the expression that the notebook passes to `lab.check`.
-        solution: the worked code, without the call of `lab.check`.
-        hints: in the order in which they are shown.
-        wrong: plausible wrong answers.
-        right: code of other right answers, in a different style.
-        equivalent: mutants that behave like the solution, each with the reason.
-        uses: the exercise on whose reference answer the solution builds, if on any.
+    `answer` is the expression passed to `lab.check`, `solution` the code without that call;
+    `equivalent` has the mutants that behave like the solution, each with the reason, and `uses` the
+    exercise on whose reference answer the solution builds.
     """
 
     id: str
@@ -64,18 +51,7 @@ class Exercise:
 
 @dataclass(frozen=True)
 class LessonEntry:
-    """One lesson's front matter and exercises.
-
-    Args:
-        number: two digits.
-        name: the file's name without its extension, for example `04_first_hudi_table`.
-        title: as in its first heading.
-        teach: minutes of reading and running.
-        do: minutes of exercises.
-        needs: numbers of the lessons to do first.
-        services: names of the services it uses.
-        exercises: in lesson order.
-    """
+    """One lesson's front matter and exercises; `teach` and `do` are minutes."""
 
     number: str
     name: str
@@ -99,14 +75,7 @@ def _read(path: Path, modified: int) -> LessonEntry:
 
 
 def exercise(exercise_id: str, folder: Path = LESSONS) -> Exercise:
-    """Return the exercise with this id.
-
-    Args:
-        exercise_id: for example `04.1`; `4.1` is accepted too.
-
-    Raises:
-        LabError: there is no such exercise; the next step lists similar ids.
-    """
+    """Return the exercise with this id, `04.1` or `4.1`; raise a LabError if there is none."""
     known = {item.id: item for entry in lessons(folder).values() for item in entry.exercises}
     exercise_id = str(exercise_id).strip()
     if re.fullmatch(r"\d\.\d", exercise_id):  # 4.2 for 04.2
@@ -122,7 +91,6 @@ def exercise(exercise_id: str, folder: Path = LESSONS) -> Exercise:
 
 
 def _entry(lesson: Lesson) -> LessonEntry:
-    """Make the entry of a lesson that follows the template."""
     front = lesson.front
     return LessonEntry(
         number=lesson.number,
@@ -164,5 +132,4 @@ def _exercise(lesson: Lesson, cell: Cell) -> Exercise:
 
 
 def _hint(text: str) -> str:
-    """Join the lines of each paragraph."""
     return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))

@@ -7,7 +7,6 @@ exercise 06.2.
 import json
 import re
 from dataclasses import dataclass
-from pathlib import Path
 from string import ascii_lowercase
 from urllib.parse import quote
 
@@ -30,14 +29,7 @@ _EXERCISE = re.compile(r"^### (Exercise (\S+) · .+)$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Section:
-    """One section of a lesson, or one exercise.
-
-    Args:
-        name: for example `06b`, or `06.2` of an exercise.
-        title: its heading.
-        exercises: the ids of its exercises.
-        cell: index of the notebook cell with its heading.
-    """
+    """A section (`06b`) or an exercise (`06.2`); `cell` is the index of its heading's cell."""
 
     name: str
     title: str
@@ -46,7 +38,6 @@ class Section:
 
     @property
     def lesson(self) -> str:
-        """The lesson's number, two digits."""
         return self.name[:2]
 
     @property
@@ -55,41 +46,23 @@ class Section:
         return f"#heading={quote(self.title.replace(' ', '-'))}"
 
     def cells_above(self, notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
-        """Return the code cells to run before the section, without the proofs.
-
-        Proofs change nothing, and no other cell uses their names.
-
-        Args:
-            notebook: the lesson's learner notebook as shipped.
-        """
+        """Return the code cells to run before the section, without the proofs."""
         above = notebook.cells[: self.cell]
         return [cell for cell in above if cell.cell_type == "code" and not is_proof(cell)]
 
 
 def is_proof(cell: nbformat.NotebookNode) -> bool:
-    """Return True if a cell is a proof, which only asserts what the text around it claims."""
     return "proof" in cell.metadata.get("tags", [])
 
 
-def notebook_of(lesson: str, lessons: Path = LESSONS) -> nbformat.NotebookNode:
-    """Read a lesson's learner notebook as shipped.
-
-    Raises:
-        LabError: there is no such lesson.
-    """
-    return nbformat.read(lessons / name_of(lesson, lessons), as_version=4)
+def notebook_of(lesson: str) -> nbformat.NotebookNode:
+    """Read a lesson's learner notebook as shipped; raise a LabError if there is none."""
+    return nbformat.read(LESSONS / name_of(lesson), as_version=4)
 
 
-def sections(lesson: str, lessons: Path = LESSONS) -> list[Section]:
-    """Return the sections of a lesson, in order.
-
-    Args:
-        lesson: two digits.
-
-    Raises:
-        LabError: there is no such lesson.
-    """
-    texts = _texts(lesson, lessons)
+def sections(lesson: str) -> list[Section]:
+    """Return the sections of a lesson, given its two digits, in order."""
+    texts = _texts(lesson)
     headings = [(n, title) for n, text in texts.items() for title in _HEADING.findall(text)]
     own = headings[len(OPENING) : -len(CLOSING)]
     ends = [n for n, _ in headings[len(OPENING) + 1 :]]
@@ -99,47 +72,34 @@ def sections(lesson: str, lessons: Path = LESSONS) -> list[Section]:
     ]
 
 
-def section(name: str, lessons: Path = LESSONS) -> Section:
-    """Return a section or an exercise by its name.
-
-    Args:
-        name: for example `06b`, or `06.2` for exercise 06.2.
-
-    Raises:
-        LabError: there is no such lesson, section or exercise; the next step lists what exists.
-    """
+def section(name: str) -> Section:
+    """Return a section, `06b`, or an exercise, `06.2`; raise a LabError if there is none."""
     lesson = name[:2]
-    known = sections(lesson, lessons)
     exercises = [
         Section(found[1], found[0], (found[1],), n)
-        for n, text in _texts(lesson, lessons).items()
+        for n, text in _texts(lesson).items()
         for found in _EXERCISE.findall(text)
     ]
-    for found in (*known, *exercises):
-        if found.name == name:
-            return found
-    raise LabError(
-        f"Lesson {lesson} has no section or exercise {name!r}.",
-        f"choose from: {', '.join(found.name for found in (*known, *exercises))}"
-        f"   (lab goto {lesson} lists them)",
-    )
+    known = {found.name: found for found in (*sections(lesson), *exercises)}
+    if name not in known:
+        raise LabError(
+            f"Lesson {lesson} has no section or exercise {name!r}.",
+            f"choose from: {', '.join(known)}   (lab goto {lesson} lists them)",
+        )
+    return known[name]
 
 
-def recorded_seconds(path: Path = RECORDED) -> dict[str, float]:
+def recorded_seconds() -> dict[str, float]:
     """Return the recorded seconds to enter each section, by section name; some may be missing."""
-    if not path.exists():
-        return {}
-    measured = json.loads(path.read_text(encoding="utf-8"))
+    measured = json.loads(RECORDED.read_text(encoding="utf-8"))
     return {name: value for run in measured.values() for name, value in run["seconds"].items()}
 
 
-def _texts(lesson: str, lessons: Path) -> dict[int, str]:
-    """Markdown of a lesson's notebook, by cell index."""
-    cells = notebook_of(lesson, lessons).cells
+def _texts(lesson: str) -> dict[int, str]:
+    cells = notebook_of(lesson).cells
     return {n: cell.source for n, cell in enumerate(cells) if cell.cell_type == "markdown"}
 
 
 def _exercises(texts: dict[int, str], first: int, end: int) -> tuple[str, ...]:
-    """Ids of the exercises with a heading in the cells from `first` up to, but excluding, `end`."""
     between = (text for n, text in texts.items() if first <= n < end)
     return tuple(found[1] for text in between for found in _EXERCISE.findall(text))

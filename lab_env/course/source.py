@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from textwrap import indent
+from typing import Any
 
 import yaml
 
@@ -32,56 +33,33 @@ _ITEM = re.compile(r"^- .*(?:\n(?: {2,}).*)*", re.MULTILINE)
 _IDS = re.compile(r"\((\d\d\.\d(?:, \d\d\.\d)*)\)[,.;]?\s*$")
 
 
+def _option(name: str) -> Any:
+    """Make a property that returns an option of a cell, empty if the cell does not have it."""
+    return property(lambda cell: cell.options.get(name, ""))
+
+
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a source.
-
-    Args:
-        kind: markdown or code.
-        text: its content, without the comment marks of markdown.
-        line: line of its `# %%`, from 1.
-        options: the options after `# %%`: exercise, uses, hint, right, wrong, proof, tags or name.
-    """
+    """One cell of a source; `text` has no comment marks, `line` is that of its `# %%`, from 1."""
 
     kind: str
     text: str
     line: int
     options: dict
 
+    # The exercise of which the cell holds the answer, a hint, another right answer, a wrong answer
+    # or the equivalent mutants; and the claim that its assertions prove.
+    exercise = _option("exercise")
+    hint = _option("hint")
+    right = _option("right")
+    wrong = _option("wrong")
+    equivalent = _option("equivalent")
+    proof = _option("proof")
+
     @property
     def instructor(self) -> bool:
         """True if only the worked notebook contains the cell."""
         return "instructor" in self.options.get("tags", [])
-
-    @property
-    def exercise(self) -> str:
-        """Id of the exercise whose answer the cell holds; empty for other cells."""
-        return self.options.get("exercise", "")
-
-    @property
-    def hint(self) -> str:
-        """Id of the exercise that the cell is a hint for; empty for other cells."""
-        return self.options.get("hint", "")
-
-    @property
-    def wrong(self) -> str:
-        """Id of the exercise to which the cell is a wrong answer; empty for other cells."""
-        return self.options.get("wrong", "")
-
-    @property
-    def right(self) -> str:
-        """Id of the exercise to which the cell is another right answer; empty for other cells."""
-        return self.options.get("right", "")
-
-    @property
-    def equivalent(self) -> str:
-        """Id of the exercise whose equivalent mutants the cell lists; empty for other cells."""
-        return self.options.get("equivalent", "")
-
-    @property
-    def proof(self) -> str:
-        """The claim that the cell's assertions prove; empty for other cells."""
-        return self.options.get("proof", "")
 
     @property
     def teaches_assert(self) -> bool:
@@ -106,14 +84,10 @@ class Cell:
 
     @property
     def first_line(self) -> int:
-        """Line of the source on which the cell's text begins."""
         return self.line + 1
 
     def base_id(self) -> str:
-        """Return the id before duplicates are numbered, derived from the name, heading or content.
-
-        Unlike a running number, it does not change when another cell is inserted above.
-        """
+        """Return the id before duplicates are numbered; cells inserted above do not change it."""
         if name := self.options.get("name") or (self.exercise and f"exercise-{self.exercise}"):
             return _slug(name)
         heading = re.match(r"#+ (.+)", self.text)
@@ -132,16 +106,13 @@ class Lesson:
 
     @property
     def name(self) -> str:
-        """The file's name without its extension, for example `04_first_hudi_table`."""
         return self.path.stem
 
     @property
     def number(self) -> str:
-        """The lesson's number, two digits."""
         return self.name[:2]
 
     def cell_ids(self) -> list[str]:
-        """Return a unique id for each cell, in order."""
         seen: dict[str, int] = {}
         ids = []
         for cell in self.cells:
@@ -170,7 +141,6 @@ class Lesson:
                 yield " ".join(text.removeprefix("- ").split()), at, named
 
     def exercise_titles(self) -> dict[str, str]:
-        """Return the titles of the exercises, by id."""
         return {
             match["id"]: match["title"]
             for cell in self.cells
@@ -179,7 +149,6 @@ class Lesson:
         }
 
     def problem(self, line: int, what: str) -> Problem:
-        """Return a problem at a line of this source."""
         return Problem(self.path, line, what)
 
 
@@ -189,11 +158,7 @@ def sources(folder: Path = LESSONS) -> list[Path]:
 
 
 def read_lesson(path: Path) -> Lesson:
-    """Read a source, without checking it against the template.
-
-    Raises:
-        LabError: the front matter, a cell's options or an answer marker is invalid.
-    """
+    """Read a source; raise a LabError for invalid front matter, cell options or markers."""
     lines = path.read_text(encoding="utf-8").splitlines()
     front, front_end = _front_matter(path, lines)
     begins = [n for n, line in enumerate(lines) if n >= front_end and _CELL.match(line)]

@@ -31,7 +31,6 @@ class ReverseProxy:
 
     @property
     def url(self) -> str:
-        """The proxy's LAB_PUBLIC_URL."""
         return f"https://{{port}}.{DOMAIN}:{self.port}"
 
     @contextlib.contextmanager
@@ -61,7 +60,6 @@ class ReverseProxy:
         answers.close()
 
     def _passed_on(self, head: bytes, port: bytes) -> bytes:
-        """Head of a request as the server receives it."""
         if "Host" in self.rewritten:
             head = _with(head, b"Host", b"localhost:" + port)
         if "Origin" in self.rewritten:

@@ -14,14 +14,13 @@ from chromium import SCREENSHOTS, chromium, needs_chromium
 from nbformat.v4 import new_code_cell, new_notebook
 from own_lab import allowed, free_ports
 from reverse_proxy import DOMAIN, ReverseProxy
-from test_jupyterlab import running_jupyterlab, wait_for
+from test_jupyterlab import KERNEL, running_jupyterlab, wait_for
 
 from lab_env.platform import store
 from lab_env.platform.services import SERVICES
 from lab_env.platform.settings import settings
 
 pytestmark = [pytest.mark.services, needs_chromium]
-KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 CELLS = [
     "from lab_env import Lab\nlab = Lab.start('00')\nspark = lab.spark\nlab",
     "load = lab.load(rate=20, users=2, seconds=120, web_port=8089, show=False).start()\nload",
@@ -30,14 +29,12 @@ CELLS = [
 
 @pytest.fixture(scope="module")
 def proxy(tmp_path_factory):
-    """The running reverse proxy."""
     with ReverseProxy(*free_ports(1)).running(tmp_path_factory.mktemp("tls")) as proxy:
         yield proxy
 
 
 @pytest.fixture(scope="module")
 def notebook(services, proxy, tmp_path_factory):
-    """Address of a notebook behind the proxy."""
     path = settings().work / "pages.ipynb"
     path.parent.mkdir(parents=True, exist_ok=True)
     cells = [new_code_cell(cell) for cell in CELLS]
@@ -61,7 +58,6 @@ def browser():
 
 
 def new_context(browser):
-    """Return a context without cookies."""
     context = browser.new_context(ignore_https_errors=True)
     context.set_default_timeout(allowed(60_000))
     return context
@@ -69,7 +65,6 @@ def new_context(browser):
 
 @pytest.fixture(scope="module")
 def page(browser, notebook):
-    """The notebook after its cells have run."""
     page = browser.new_page()
     page.goto(notebook)
     page.get_by_text("| Idle").wait_for()
@@ -104,7 +99,6 @@ def test_jupyterlab_runs_a_cell_and_its_links_lead_through_the_proxy(page, proxy
 
 
 def sign_in(console, services):
-    """Enter the store's keys on the login page of its console."""
     console.locator("#accessKey").fill(services.s3_access_key)
     console.locator("#secretKey").fill(services.s3_secret_key)
     console.keyboard.press("Enter")

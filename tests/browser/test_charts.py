@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pandas as pd
 import pytest
-from chromium import chromium, contrast, needs_chromium
+from chromium import contrast, needs_chromium
 
 from lab_env.lessons import recorded
 from lab_env.lessons.l03.figures import draw_batches
@@ -81,9 +81,8 @@ CHARTS = {
 
 
 @pytest.fixture(scope="module")
-def page():
-    with chromium() as browser:
-        yield browser.new_page(viewport={"width": 1200, "height": 800})
+def page(browser):
+    return browser.new_page(viewport={"width": 1200, "height": 800})
 
 
 @pytest.mark.parametrize("theme", THEMES)

@@ -8,14 +8,14 @@ import json
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 from chromium import SCREENSHOTS, chromium, contrast, needs_chromium
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_output
-from own_lab import allowed
+from own_lab import allowed, wait_until
 
 from lab_env.course.copies import name_of
 from lab_env.course.jupyterlab.cells import write_trusted
@@ -39,18 +39,27 @@ KERNEL = {"name": "python3", "display_name": "Python 3", "language": "python"}
 
 @pytest.fixture(scope="module")
 def jupyterlab(services, tmp_path_factory):
-    """Address of JupyterLab, started as `make lab` does."""
     with running_jupyterlab(tmp_path_factory.mktemp("workspaces")) as address:
         wait_for(address)
         yield address
+
+
+def wait_for(address: str) -> None:
+    """Wait until a page answers."""
+
+    def answers() -> bool:
+        with contextlib.suppress(OSError), urlopen(address, timeout=10):
+            return True
+        return False
+
+    wait_until(answers)
 
 
 @contextlib.contextmanager
 def running_jupyterlab(workspaces: Path, **variables: str) -> Iterator[str]:
     """Start JupyterLab by `lab jupyter`; yield the address that it prints.
 
-    Args:
-        workspaces: an empty folder, so that no tabs of earlier sessions open.
+    An empty folder of workspaces opens no tabs of earlier sessions.
     """
     process = subprocess.Popen(
         [REPOSITORY / ".venv" / "bin" / "lab", "jupyter", "--no-browser"],
@@ -75,20 +84,7 @@ def running_jupyterlab(workspaces: Path, **variables: str) -> Iterator[str]:
         kill_processes(wait_until_ended(family, 20))
 
 
-def wait_for(address: str, seconds: float = 60) -> None:
-    """Wait until a page answers."""
-    deadline = time.monotonic() + seconds
-    while True:
-        try:
-            urlopen(address, timeout=10).close()
-            return
-        except OSError:
-            assert time.monotonic() < deadline, f"no answer at {address}"
-            time.sleep(0.3)
-
-
 def the_copy() -> Path:
-    """Return the path of the learner's copy of lesson 00."""
     return next(settings().work.glob("00_*.ipynb"))
 
 
@@ -113,7 +109,6 @@ def page(jupyterlab):
 
 
 def menu(page, *path: str) -> None:
-    """Choose an entry of JupyterLab's menu bar."""
     page.get_by_role("menuitem", name=path[0], exact=True).click()
     for entry in path[1:]:
         page.locator(".lm-Menu-itemLabel", has_text=re.compile(f"^{entry}$")).last.click()
@@ -174,7 +169,7 @@ def test_a_heading_in_the_address_is_scrolled_to(jupyterlab, page):
     heading = tab.locator("h3", has_text=entered.title)
     visible = "e => { const top = e.getBoundingClientRect().top; return 0 < top && top < 700; }"
     heading.wait_for(timeout=allowed(60_000))
-    expect_soon(lambda: heading.evaluate(visible))
+    wait_until(lambda: heading.evaluate(visible), 30)
     # A copy names its kernel as JupyterLab would: nothing to save, and its name is not cut.
     tab.get_by_text("| Idle").wait_for(timeout=allowed(60_000))
     assert tab.locator(".jp-mod-dirty").count() == 0
@@ -182,14 +177,6 @@ def test_a_heading_in_the_address_is_scrolled_to(jupyterlab, page):
     assert name.evaluate("e => e.scrollWidth <= e.clientWidth")
     tab.screenshot(path=SCREENSHOTS / "goto.png")
     tab.close()
-
-
-def expect_soon(holds: Callable[[], bool], seconds: float = 30) -> None:
-    """Wait until a condition holds."""
-    deadline = time.monotonic() + allowed(seconds)
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.3)
 
 
 def test_every_cell_runs_without_an_error(run):

@@ -4,19 +4,12 @@ Needs Chromium on PATH, and no services.
 """
 
 import pytest
-from chromium import chromium, contrast, needs_chromium
+from chromium import contrast, needs_chromium
 
 from lab_env.course.publishing.pictures import pictures
 from lab_env.lab.handle import ARCHITECTURE
 
 pytestmark = needs_chromium
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Chromium."""
-    with chromium() as browser:
-        yield browser
 
 
 @pytest.mark.parametrize("picture", pictures(), ids=lambda picture: picture.name)

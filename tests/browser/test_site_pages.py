@@ -7,7 +7,7 @@ import os
 
 import nbformat
 import pytest
-from chromium import chromium, contrast, needs_chromium
+from chromium import contrast, needs_chromium
 from nbformat.v4 import new_output
 from small_site import course
 
@@ -27,15 +27,7 @@ pytestmark = needs_chromium
 
 @pytest.fixture(scope="module")
 def index(tmp_path_factory) -> str:
-    """Address of a small course's site."""
     return build_site(course(tmp_path_factory.mktemp("a course"))).index.as_uri()
-
-
-@pytest.fixture(scope="module")
-def browser():
-    """Chromium."""
-    with chromium() as browser:
-        yield browser
 
 
 def test_a_term_is_found_and_its_link_leads_to_the_lesson(browser, index):
@@ -100,11 +92,8 @@ GRAVE = {"serious", "critical"}
 def course_index(tmp_path_factory) -> str:
     """Address of the course's site with one lesson: a player and the README's drawings."""
 
-    class OneLesson(Tree):
-        executed = property(lambda self: folder / "executed")
-        site = property(lambda self: folder / "site")
-
-    folder = tmp_path_factory.mktemp("the course")
+    tree, folder = Tree(), tmp_path_factory.mktemp("the course")
+    tree.executed, tree.site = folder / "executed", folder / "site"
     path = COURSE.root / f"{LESSON}.ipynb"
     notebook = nbformat.read(path, as_version=4)
     code = [cell for cell in notebook.cells if cell.cell_type == "code"]
@@ -112,7 +101,7 @@ def course_index(tmp_path_factory) -> str:
     bodies = [played, *(drawing for picture in pictures() for _, drawing in picture.parts)]
     for cell, body in zip(code, bodies, strict=False):
         cell.outputs = [new_output("display_data", {"text/html": body})]
-    keep(notebook, path, tree := OneLesson(COURSE.root))
+    keep(notebook, path, tree)
     return build_site(tree, partial=True).index.as_uri()
 
 
@@ -165,6 +154,5 @@ def test_axe_finds_nothing_grave_on_a_phone_and_on_a_desk(browser, course_index,
 
 
 def grave(page) -> list[tuple[str, str]]:
-    """Return axe-core's serious or critical findings on a page: rule, and first element."""
     found = page.evaluate("axe.run({resultTypes: ['violations']})")["violations"]
     return [(rule["id"], rule["nodes"][0]["html"]) for rule in found if rule["impact"] in GRAVE]

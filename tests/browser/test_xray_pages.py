@@ -7,7 +7,7 @@ import sys
 from itertools import combinations
 
 import pytest
-from chromium import chromium, needs_chromium
+from chromium import needs_chromium
 
 from lab_env.platform.settings import REPOSITORY
 
@@ -52,9 +52,8 @@ MEASURE = """root => {
 
 
 @pytest.fixture(scope="module")
-def page():
-    with chromium() as browser:
-        yield browser.new_page()
+def page(browser):
+    return browser.new_page()
 
 
 def overlapping(shapes: list[dict]) -> list[tuple[str, str]]:

@@ -45,7 +45,6 @@ def jupyter(services):
 
 
 def answers(address: str) -> bool:
-    """Return True if an address answers with success."""
     try:
         return urllib.request.urlopen(address, timeout=5).status == 200
     except urllib.error.HTTPError as error:

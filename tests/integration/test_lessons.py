@@ -30,15 +30,10 @@ WRITTEN = {"rows": 1, "rows_by_name": 1, "messages": 1, "end_offset": 1}
 
 @dataclass(frozen=True)
 class Run:
-    """Observations while the lesson ran.
+    """What the lesson's session read after its writes, `Lab.resume` and a second `Lab.start`.
 
-    Args:
-        written: the data that the lesson's session read after its writes.
-        resumed: the same after `Lab.resume`, when another lesson had been started.
-        restarted: the same after a second `Lab.start`.
-        in_store: True if the servers themselves have the table, its name and the topic.
-        processes: number of programs that run for the lesson's own LAB_HOME.
-        neighbour: number of objects, messages and files of the other lesson at the end.
+    `in_store`: the servers have the table, its name and the topic; `processes`: those of the
+    lesson's LAB_HOME; `neighbour`: objects, messages and files of the other lesson at the end.
     """
 
     written: dict
@@ -109,11 +104,7 @@ def run(services, tmp_path_factory) -> Run:
 
 
 def start_neighbour() -> Callable[[], tuple[int, int, int]]:
-    """Start another lesson on the same servers, with an object, a topic and a file.
-
-    Returns:
-        A function that counts its objects, messages and files.
-    """
+    """Start another lesson on the same servers; return what counts its objects, messages, files."""
     lab = Lab.start(NEIGHBOUR)
     s3 = store.client(lab.endpoints)
     s3.put_object(Bucket=lab.endpoints.bucket, Key=f"{lab.namespace}/orders/a", Body=b"mine")

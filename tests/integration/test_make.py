@@ -20,7 +20,6 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 from small_site import course, execute, write_lesson
 
 from lab_env.course.authoring.build import Tree
-from lab_env.course.copies import renew
 from lab_env.platform.processes.environment import MARK
 from lab_env.platform.processes.state import MARKER, folder
 from lab_env.platform.settings import REPOSITORY
@@ -132,8 +131,9 @@ def worked_on(clone, services) -> Path:
     lessons = clone.tree.learner
     lessons.mkdir(exist_ok=True)
     nbformat.write(new_notebook(cells=[new_code_cell("answer = ...")]), lessons / "01_one.ipynb")
-    copy = renew("01", lessons, clone.root / "work")
-    copy.write_text(copy.read_text().replace("...", "42"))
+    copy = clone.root / "work" / "01_one.ipynb"
+    copy.parent.mkdir(exist_ok=True)
+    nbformat.write(new_notebook(cells=[new_code_cell("answer = 42")]), copy)
     ledger_directory("lesson-01.orders").mkdir(parents=True, exist_ok=True)
     return copy
 

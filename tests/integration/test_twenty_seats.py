@@ -51,13 +51,10 @@ print(build_opener(ProxyHandler({})).open(sys.argv[1], timeout=5).read().decode(
 
 
 class Kernel:
-    """A notebook's kernel."""
-
     def __init__(self, environment: dict[str, str]):
         self.manager, self.client = start_new_kernel(env=environment)
 
     def run(self, code: str) -> str:
-        """Run a cell; return its output."""
         said = []
 
         def keep(message: dict) -> None:
@@ -68,7 +65,6 @@ class Kernel:
         return "".join(said)
 
     def stop(self) -> None:
-        """Stop the kernel."""
         self.client.stop_channels()
         self.manager.shutdown_kernel(now=True)
 
@@ -89,7 +85,6 @@ class Page:
         return {row[0]: row[1:] for row in texts}
 
     def silent(self) -> set[str]:
-        """Return the labels of the silent seats."""
         return {label for label, row in self.rows().items() if row[-1].startswith("silent")}
 
 

@@ -21,22 +21,14 @@ LESSON = LessonEntry("77", "77_a", "A", 1, 1, (), (), (EXERCISE,))
 PASSED = {"exercise": "77.1", "outcome": "passed", "text": ""}
 EMPTY = {"exercise": "77.1", "outcome": "not attempted", "text": ""}
 REJECTED = {"exercise": "77.1", "wrong": 0, "outcome": "not yet", "text": "That is too many."}
-
-
 ALIKE = {"exercise": "77.1", "right": 0, "outcome": "passed", "text": ""}
-
-
-def test_a_worked_notebook_passes_and_rejects():
-    assert shortcomings(LESSON, True, [PASSED, ALIKE, REJECTED]) == []
-
-
-def test_a_learners_notebook_attempts_nothing():
-    assert shortcomings(LESSON, False, [EMPTY]) == []
 
 
 @pytest.mark.parametrize(
     ("worked", "facts", "said"),
     [
+        (True, [PASSED, ALIKE, REJECTED], ""),
+        (False, [EMPTY], ""),
         (True, [], "exercise 77.1 is not checked"),
         (True, [EMPTY, REJECTED], "exercise 77.1 is not attempted"),
         (False, [PASSED], "exercise 77.1 is passed"),
@@ -55,7 +47,8 @@ def test_a_learners_notebook_attempts_nothing():
     ],
 )
 def test_what_is_not_proven_is_named(worked, facts, said):
-    assert said in "; ".join(shortcomings(LESSON, worked, facts))
+    found = "; ".join(shortcomings(LESSON, worked, facts))
+    assert said in found and bool(said) == bool(found)
 
 
 def test_a_proof_that_fails_is_named_with_what_differs():
@@ -71,29 +64,23 @@ def test_a_proof_that_fails_is_named_with_what_differs():
         ({}, []),
         ({"notebooks/a": 45.0, "solutions/a": 75.0}, []),
         ({"notebooks/a": 20.0, "notebooks/b": 60.0}, []),
+        ({"notebooks/a": 10.0, "notebooks/b": 61.0}, ["notebooks/b used 61 s; 60"]),
+        ({"solutions/a": 10.0, "solutions/b": 101.0}, ["solutions/b used 101 s; 100"]),
+        ({"notebooks/demos/a": 61.0}, ["notebooks/demos/a used 61 s; 60"]),
         (
-            {"notebooks/a": 10.0, "notebooks/b": 61.0},
-            ["notebooks/b used 61 s; 60 s is the most."],
-        ),
-        (
-            {"solutions/a": 10.0, "solutions/b": 101.0},
-            ["solutions/b used 101 s; 100 s is the most."],
-        ),
-        ({"notebooks/demos/a": 61.0}, ["notebooks/demos/a used 61 s; 60 s is the most."]),
-        (
-            {"solutions/21_a": 151.0, **{f"solutions/{name}": 10.0 for name in "abcd"}},
-            ["solutions/21_a used 151 s; 150 s is the most."],
+            {"solutions/21": 151.0, "solutions/b": 9, "solutions/c": 9},
+            ["solutions/21 used 151 s; 150"],
         ),
         # Neither a demo nor the other folder makes room.
         (
             {"notebooks/a": 46.0, "notebooks/demos/b": 10.0, "solutions/a": 10.0},
-            ["The average of notebooks is 46.0 s; 45 s is the most."],
+            ["The average of notebooks is 46.0 s; 45"],
         ),
-        ({"solutions/a": 76.0}, ["The average of solutions is 76.0 s; 75 s is the most."]),
+        ({"solutions/a": 76.0}, ["The average of solutions is 76.0 s; 75"]),
     ],
 )
 def test_what_is_over_the_budget_is_named(seconds, said):
-    assert over_budget(seconds) == said
+    assert over_budget(seconds) == [f"{line} s is the most." for line in said]
 
 
 def test_a_section_is_entered_when_the_kernel_and_the_cells_above_it_but_no_proof_have_run():

@@ -13,22 +13,22 @@ from lab_env.platform.errors import LabError
 
 
 def write(path: Path, text: str, **metadata) -> None:
-    """Write a notebook with one cell."""
     path.write_text(json.dumps({"cells": [{"source": text}], "metadata": metadata}))
 
 
 def read(path: Path) -> str:
-    """Return the text of a notebook's only cell."""
     return json.loads(path.read_text())["cells"][0]["source"]
 
 
 @pytest.fixture
-def course(tmp_path):
+def course(tmp_path, configure, monkeypatch):
     lessons, work = tmp_path / "notebooks", tmp_path / "work"
+    configure(work=work)
+    monkeypatch.setattr(copies, "LESSONS", lessons)
     (lessons / "demos").mkdir(parents=True)
     for name in ("00_welcome.ipynb", "04_table.ipynb", "demos/snapshot.ipynb"):
         write(lessons / name, f"{name}, first edition")
-    assert copies.make_copies(lessons, work) == []
+    assert copies.make_copies() == []
     return lessons, work
 
 
@@ -42,39 +42,36 @@ def test_every_lesson_has_a_copy(course):
 def test_an_untouched_copy_follows_the_update(course):
     lessons, work = course
     write(lessons / "04_table.ipynb", "second edition")
-    assert copies.make_copies(lessons, work) == []
+    assert copies.make_copies() == []
     assert read(work / "04_table.ipynb") == "second edition"
 
 
 def test_a_copy_that_was_worked_on_is_kept_and_the_update_is_told(course):
     lessons, work = course
     write(work / "04_table.ipynb", "my answers")
-    assert copies.make_copies(lessons, work) == []  # no update to tell of
+    assert copies.make_copies() == []  # no update to tell of
     write(lessons / "04_table.ipynb", "second edition")
-    assert copies.make_copies(lessons, work) == ["04_table.ipynb"]
+    assert copies.make_copies() == ["04_table.ipynb"]
     assert read(work / "04_table.ipynb") == "my answers"
-    assert copies.was_worked_on("04_table.ipynb", work)
+    assert copies.was_worked_on("04_table.ipynb")
 
 
 def test_a_fresh_copy_replaces_one_lesson_only(course):
-    lessons, work = course
+    _, work = course
     for name in ("00_welcome.ipynb", "04_table.ipynb"):
         write(work / name, "my answers")
-    assert read(copies.renew("04", lessons, work)) == "04_table.ipynb, first edition"
-    assert not copies.was_worked_on("04_table.ipynb", work)
+    assert read(copies.renew("04")) == "04_table.ipynb, first edition"
+    assert not copies.was_worked_on("04_table.ipynb")
     assert read(work / "00_welcome.ipynb") == "my answers"
-
-
-def test_an_unknown_lesson_has_no_copy(course):
     with pytest.raises(LabError, match="There is no lesson '77'"):
-        copies.renew("77", *course)
+        copies.renew("77")
 
 
 def test_lost_notes_lose_no_answers(course):
-    lessons, work = course
+    _, work = course
     (work / ".origins.json").unlink()
     write(work / "04_table.ipynb", "my answers")
-    copies.make_copies(lessons, work)
+    copies.make_copies()
     assert read(work / "04_table.ipynb") == "my answers"
 
 
@@ -88,9 +85,9 @@ def test_a_copy_names_its_kernel_as_jupyterlab_would(course):
 def test_a_saved_copy_with_the_same_cells_is_untouched(course):
     lessons, work = course
     write(work / "04_table.ipynb", "04_table.ipynb, first edition", saved="by JupyterLab")
-    assert not copies.was_worked_on("04_table.ipynb", work)
+    assert not copies.was_worked_on("04_table.ipynb")
     write(lessons / "04_table.ipynb", "second edition")
-    assert copies.make_copies(lessons, work) == []
+    assert copies.make_copies() == []
     assert read(work / "04_table.ipynb") == "second edition"
 
 
@@ -101,5 +98,5 @@ def test_an_untouched_copy_of_an_earlier_version_follows_the_update(course):
     whole = hashlib.sha256((lessons / name).read_bytes()).hexdigest()
     (work / ".origins.json").write_text(json.dumps({name: whole}))
     write(lessons / name, "second edition")
-    copies.make_copies(lessons, work)
+    copies.make_copies()
     assert read(work / name) == "second edition"

@@ -8,6 +8,7 @@ from IPython.core.interactiveshell import InteractiveShell
 
 from lab_env.course import known_errors
 from lab_env.course.known_errors import GUIDE, card_of, explain
+from lab_env.platform.errors import LabError
 from lab_env.platform.settings import settings
 
 
@@ -44,22 +45,14 @@ def refused() -> ConnectionRefusedError:
 
 # Spark's own: tests/spark/test_known_errors.py.
 UNRELATED = [
-    NameError("name 'orders' is not defined"),
-    NameError("name 'labels' is not defined"),
-    SyntaxError("invalid syntax"),
-    KeyError("order_id"),
-    TypeError("'ellipsis' object is not callable"),
-    ValueError("could not convert string to float: 'abc'"),
-    ZeroDivisionError("division by zero"),
-    AttributeError("'DataFrame' object has no attribute 'ordr_id'"),
-    IndexError("list index out of range"),
-    FileNotFoundError(2, "No such file or directory", "orders.csv"),
-    ModuleNotFoundError("No module named 'polars'"),
-    AssertionError(),
-    TimeoutError("timed out"),
-    KeyboardInterrupt(),
-    refused(),
-]
+    NameError("name 'orders' is not defined"), NameError("name 'labels' is not defined"),
+    SyntaxError("invalid syntax"), KeyError("order_id"), ZeroDivisionError("division by zero"),
+    TypeError("'ellipsis' object is not callable"), IndexError("list index out of range"),
+    ValueError("could not convert string to float: 'abc'"), TimeoutError("timed out"),
+    AttributeError("'DataFrame' object has no attribute 'ordr_id'"), AssertionError(),
+    FileNotFoundError(2, "No such file or directory", "orders.csv"), KeyboardInterrupt(),
+    ModuleNotFoundError("No module named 'polars'"), refused(),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("error", UNRELATED, ids=repr)
@@ -97,24 +90,15 @@ def test_a_known_error_is_a_card_without_its_traceback_and_others_stay_as_they_a
     assert "ZeroDivisionError" in capsys.readouterr().out
 
 
-def test_an_error_of_the_lab_is_a_card_with_its_next_step(shell, capsys):
-    shell, shown = shell
-    known_errors.explain_errors()
-    shell.run_cell(
-        "from lab_env.platform.errors import LabError; raise LabError('No store.', 'run: lab up')"
-    )
-    [html] = shown
+def test_an_error_of_the_lab_is_a_card_with_its_next_step():
+    html = card_of(LabError("No store.", "run: lab up"))
     assert "No store." in html and "Next step: run: lab up" in html
-    assert capsys.readouterr().out == ""
 
 
-def test_an_import_of_an_older_copy_of_a_lesson_is_explained():
+def test_an_import_of_an_older_copy_and_a_name_that_a_restart_took_are_explained():
     with pytest.raises(ModuleNotFoundError) as raised:
         importlib.import_module(".hudi", "lab_env")
     assert "has moved" in explain(raised.value).advice
-
-
-def test_a_name_that_a_restart_took_is_explained():
     assert explain(NameError("name 'lab' is not defined")).heading.startswith("`name 'lab'")
     assert explain(NameError("name 'spark' is not defined"))
 

@@ -12,7 +12,6 @@ CLAIM = "One row per order is left."
 
 @pytest.fixture
 def outcomes(tmp_path, configure):
-    """Function that returns the facts in the outcomes file, which CI reads."""
     configure(outcomes=tmp_path / "outcomes.jsonl")
     return lambda: [json.loads(x) for x in (tmp_path / "outcomes.jsonl").read_text().splitlines()]
 

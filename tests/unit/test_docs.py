@@ -13,7 +13,6 @@ GUIDES = [REPOSITORY / "README.md", REPOSITORY / "CONTRIBUTING.md", *sorted(DOCS
 
 
 def named(pattern: str) -> set[str]:
-    """Return every match of a pattern in the guides."""
     texts = (guide.read_text(encoding="utf-8") for guide in GUIDES)
     return {name for text in texts for name in re.findall(pattern, text, re.MULTILINE)}
 
@@ -57,9 +56,3 @@ def test_the_settings_page_has_each_setting_with_its_default_on_any_machine(monk
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("LAB_MINIO_PORT", "9999")
     assert reference.pages(get_command(app))[DOCS / "settings.md"] == page
-
-
-def test_what_never_ran_is_told_in_one_place():
-    readme = GUIDES[0].read_text(encoding="utf-8")
-    assert "](docs/platforms.md)" in readme
-    assert not re.search(r"(?:not|never|Not|Never) (?:been )?(?:run|ran)\b", readme)

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import pandas as pd
 import pytest
 
-from lab_env.course.room.board import Board
+from lab_env.course.room.overview import Overview
 from lab_env.course.room.report import Report
 from lab_env.course.room.server import page as room_page
 from lab_env.lessons.l13.figures import EngineMatrix, Reply
@@ -55,9 +55,9 @@ def page_of_a_tour() -> str:
 
 def page_of_a_room() -> str:
     """Return a room's page with the hostile text as a seat's name and as the command to join."""
-    board = Board()
-    board.receive(Report(seat="0" * 16, name=HOSTILE))
-    return room_page(board, join=HOSTILE)
+    overview = Overview()
+    overview.receive(Report(seat="0" * 16, name=HOSTILE))
+    return room_page(overview, join=HOSTILE)
 
 
 SHOWN = {

@@ -15,8 +15,8 @@ from own_lab import allowed, wait_until
 from lab_env.course.answers import Unreadable, as_number
 from lab_env.course.exercises import Exercises
 from lab_env.course.room import command, seat
-from lab_env.course.room.board import MAX_SEATS, Board, RoomFull
 from lab_env.course.room.messages import error_name, message_id, message_text
+from lab_env.course.room.overview import MAX_SEATS, Overview, RoomFull
 from lab_env.course.room.report import BEAT_S, MAX_BODY_BYTES, SILENT_AFTER_S, Report, parse_report
 from lab_env.course.room.seat import Membership, Seat
 from lab_env.course.room.server import REFRESH_S, RoomServer, page
@@ -29,8 +29,8 @@ SEAT = "0123456789abcdef"
 STUCK = {"lesson": "04", "exercise": "04.1", "outcome": "not yet", "attempts": 3}
 
 
-class Recording(Board):
-    """A `Board` that keeps the reports it receives."""
+class Recording(Overview):
+    """An `Overview` that keeps the reports it receives."""
 
     def __init__(self):
         super().__init__()
@@ -42,9 +42,8 @@ class Recording(Board):
 
 
 @contextmanager
-def open_room(board: Board):
-    """Serve a lab room; yield its port."""
-    with RoomServer(("127.0.0.1", 0), board, CODE, KEY) as server:
+def open_room(overview: Overview):
+    with RoomServer(("127.0.0.1", 0), overview, CODE, KEY) as server:
         Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         yield server.server_address[1]
         server.shutdown()
@@ -52,14 +51,12 @@ def open_room(board: Board):
 
 @pytest.fixture(scope="module")
 def room():
-    """A lab room's `Board` and port."""
-    board = Recording()
-    with open_room(board) as port:
-        yield board, port
+    overview = Recording()
+    with open_room(overview) as port:
+        yield overview, port
 
 
 def ask(port: int, method: str, path: str, body: bytes | None = None, **headers) -> tuple[int, str]:
-    """Send a request; return the status and the text of the response."""
     connection = HTTPConnection("127.0.0.1", port, timeout=5)
     try:
         connection.request(method, path, body, headers)
@@ -102,18 +99,18 @@ def report(**fields) -> bytes:
     ids=lambda value: str(value)[:70],
 )
 def test_the_room_takes_reports_and_nothing_else(room, status, body):
-    board, port = room
-    before = len(board.received)
+    overview, port = room
+    before = len(overview.received)
     assert post(port, body) == status
-    assert len(board.received) - before == (status == 200)
+    assert len(overview.received) - before == (status == 200)
 
 
 @pytest.mark.parametrize("code", ["", "abcd-2346", KEY, "é"])
 def test_a_report_needs_the_rooms_code(room, code):
-    board, port = room
-    before = len(board.received)
+    overview, port = room
+    before = len(overview.received)
     assert post(port, report(), code.encode().decode("latin-1")) == 403
-    assert len(board.received) == before
+    assert len(overview.received) == before
 
 
 def test_a_body_of_no_known_length_is_not_read(room):
@@ -135,16 +132,16 @@ def test_the_page_needs_a_key_of_its_own(room, query):
 
 @pytest.fixture
 def joined(home, monkeypatch):
-    """A room that this process joined through the file in LAB_HOME; yields its `Board`."""
-    board = Recording()
-    with open_room(board) as port:
+    """A room that this process joined through the file in LAB_HOME; yields its `Overview`."""
+    overview = Recording()
+    with open_room(overview) as port:
         home.mkdir()
         member = Membership(address=f"http://127.0.0.1:{port}", code=CODE, seat=SEAT, doctor="ok")
         (home / seat.FILE).write_text(member.model_dump_json())
         here = [True]  # the seat's thread outlives the test, but reports nothing then
         own = Seat(lambda: seat.membership() if here else None)
-        board.own = own
-        yield board
+        overview.own = own
+        yield overview
         here.clear()
 
 
@@ -264,19 +261,18 @@ def test_what_is_no_message_of_the_lesson_has_no_id():
 
 
 @pytest.fixture
-def board():
-    """A `Board` whose clock the test sets."""
-    return Board(Clock())
+def overview():
+    return Overview(Clock())
 
 
 def seat_id(number: int) -> str:
     return f"{number:016x}"
 
 
-def test_who_is_stuck_longest_comes_first(board):
+def test_who_is_stuck_longest_comes_first(overview):
     def checked(number: int, at: float, **fields) -> None:
-        board._clock.now = at
-        board.receive(Report(seat=seat_id(number), name=f"s{number}", **(STUCK | fields)))
+        overview._clock.now = at
+        overview.receive(Report(seat=seat_id(number), name=f"s{number}", **(STUCK | fields)))
 
     checked(1, 0, outcome="passed")
     checked(2, 60)
@@ -284,42 +280,42 @@ def test_who_is_stuck_longest_comes_first(board):
     checked(3, 120, exercise="04.2", attempts=4)  # tried again: stuck since its first attempt
     checked(4, 150)
     checked(4, 180, outcome="passed")
-    rows = board.rows()
+    rows = overview.rows()
     assert [row.label for row in rows] == ["s3", "s2", "s1", "s4"]
     assert [row.stuck for row in rows] == ["2 min", "2 min", "", ""]
-    assert rows[0].where == "04.2 " + board._titles["04.2"] and rows[0].attempts == "4"
-    assert board.stuck_at() == [("04.1", 1), ("04.2", 1)]
+    assert rows[0].where == "04.2 " + overview._titles["04.2"] and rows[0].attempts == "4"
+    assert overview.stuck_at() == [("04.1", 1), ("04.2", 1)]
 
 
-def test_of_two_notebooks_of_a_seat_the_one_used_last_counts(board):
-    board._clock.now = 100
-    board.receive(Report(seat=SEAT, **STUCK, idle_seconds=5))
-    board.receive(Report(seat=SEAT, lesson="03", idle_seconds=90))
-    board.receive(Report(seat=SEAT, doctor="fail", doctor_about=("java",)))  # from the shell
-    (row,) = board.rows()
+def test_of_two_notebooks_of_a_seat_the_one_used_last_counts(overview):
+    overview._clock.now = 100
+    overview.receive(Report(seat=SEAT, **STUCK, idle_seconds=5))
+    overview.receive(Report(seat=SEAT, lesson="03", idle_seconds=90))
+    overview.receive(Report(seat=SEAT, doctor="fail", doctor_about=("java",)))  # from the shell
+    (row,) = overview.rows()
     assert row.where.startswith("04.1") and row.doctor == "FAIL: java" and not row.healthy
 
 
-def test_a_seat_that_is_not_heard_of_is_silent_and_one_that_left_is_gone(board):
-    board.receive(Report(seat=seat_id(1), **STUCK))
-    board._clock.now = SILENT_AFTER_S + 1
-    board.receive(Report(seat=seat_id(2), **STUCK))
-    assert [row.silent for row in board.rows()] == [True, False]
-    board.receive(Report(seat=seat_id(2), leaving=True))
-    assert [row.label for row in board.rows()] == ["seat 1"]
+def test_a_seat_that_is_not_heard_of_is_silent_and_one_that_left_is_gone(overview):
+    overview.receive(Report(seat=seat_id(1), **STUCK))
+    overview._clock.now = SILENT_AFTER_S + 1
+    overview.receive(Report(seat=seat_id(2), **STUCK))
+    assert [row.silent for row in overview.rows()] == [True, False]
+    overview.receive(Report(seat=seat_id(2), leaving=True))
+    assert [row.label for row in overview.rows()] == ["seat 1"]
 
 
-def test_a_full_room_takes_no_new_seat(board):
+def test_a_full_room_takes_no_new_seat(overview):
     for number in range(MAX_SEATS):
-        board.receive(Report(seat=seat_id(number)))
+        overview.receive(Report(seat=seat_id(number)))
     with pytest.raises(RoomFull):
-        board.receive(Report(seat=SEAT))
-    assert board.receive(Report(seat=seat_id(7), **STUCK)) == 8
+        overview.receive(Report(seat=SEAT))
+    assert overview.receive(Report(seat=seat_id(7), **STUCK)) == 8
 
 
-def test_the_page_has_no_seats_id_which_is_what_a_seat_reports_by(board):
-    board.receive(Report(seat=SEAT, **STUCK))
-    assert SEAT not in page(board, join="")
+def test_the_page_has_no_seats_id_which_is_what_a_seat_reports_by(overview):
+    overview.receive(Report(seat=SEAT, **STUCK))
+    assert SEAT not in page(overview, join="")
 
 
 # ------------------------------------------------------------------------------------ the command

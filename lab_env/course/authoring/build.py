@@ -4,7 +4,6 @@ The same source always gives the same bytes. `build` writes the files, and `drif
 committed files with a fresh build.
 """
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
@@ -13,12 +12,7 @@ from lab_env.course.authoring.demo_rules import FOLDER as DEMOS
 from lab_env.course.authoring.demo_rules import demo_sources, problems_of_demo, slide_type
 from lab_env.course.authoring.template import problems_of
 from lab_env.course.problems import refuse
-from lab_env.course.source import (
-    Cell,
-    Lesson,
-    read_lesson,
-    sources,
-)
+from lab_env.course.source import Cell, Lesson, read_lesson, sources
 from lab_env.platform.settings import REPOSITORY
 
 _METADATA = {
@@ -27,40 +21,20 @@ _METADATA = {
 }
 
 
-@dataclass(frozen=True)
 class Tree:
     """Folders of the sources and the generated files; the root has the layout of the repository."""
 
-    root: Path = REPOSITORY
-
-    @property
-    def learner(self) -> Path:
-        """The folder of the learner's notebooks."""
-        return self.root / "notebooks"
-
-    @property
-    def worked(self) -> Path:
-        """The folder of the worked notebooks."""
-        return self.root / "solutions"
-
-    @property
-    def lessons(self) -> Path:
-        """The lessons' own folders, each with its source, checks and figures."""
-        return self.root / "lab_env" / "lessons"
+    def __init__(self, root: Path = REPOSITORY):
+        self.root = root
+        self.learner = root / "notebooks"
+        self.worked = root / "solutions"
+        self.lessons = root / "lab_env" / "lessons"
+        self.executed = root / "build" / "executed"  # the notebooks as last executed
+        self.site = root / "build" / "site"
 
     def lesson(self, number: str) -> Path:
-        """The folder of one lesson."""
+        """Return the folder of a lesson's source, checks and figures."""
         return self.lessons / f"l{number}"
-
-    @property
-    def executed(self) -> Path:
-        """The folder of the notebooks as last executed; git ignores it."""
-        return self.root / "build" / "executed"
-
-    @property
-    def site(self) -> Path:
-        """The folder of the site; git ignores it."""
-        return self.root / "build" / "site"
 
     def generated(self) -> set[Path]:
         """Return the existing files that `build` is responsible for."""
@@ -75,11 +49,10 @@ class Tree:
 COURSE = Tree()
 
 
-def make(tree: Tree = Tree()) -> dict[Path, str]:
-    """Return the text of every generated file by path, without writing it.
+def make(tree: Tree = COURSE) -> dict[Path, str]:
+    """Return the text of every generated file by path.
 
-    Raises:
-        LabError: a lesson violates the template; it lists every problem with file and line.
+    Raises a LabError with every violation of the template; so do `build` and `drift`.
     """
     lessons = [read_lesson(path) for path in sources(tree.lessons)]
     demos = [read_lesson(path) for path in demo_sources(tree.lessons)]
@@ -88,21 +61,15 @@ def make(tree: Tree = Tree()) -> dict[Path, str]:
         + [problem for demo in demos for problem in problems_of_demo(demo)]
     )
     made: dict[Path, str] = {}
-    for lesson in lessons:
-        made[tree.learner / f"{lesson.name}.ipynb"] = notebook(lesson, worked=False)
-        made[tree.worked / f"{lesson.name}.ipynb"] = notebook(lesson, worked=True)
-    for demo in demos:
-        made[tree.learner / DEMOS / f"{demo.name}.ipynb"] = notebook(demo, worked=False)
-        made[tree.worked / DEMOS / f"{demo.name}.ipynb"] = notebook(demo, worked=True)
+    for source in lessons + demos:
+        name = f"{DEMOS}/{source.name}.ipynb" if source in demos else f"{source.name}.ipynb"
+        made[tree.learner / name] = notebook(source, worked=False)
+        made[tree.worked / name] = notebook(source, worked=True)
     return made
 
 
-def build(tree: Tree = Tree()) -> list[Path]:
-    """Write all generated files, delete those without a source, and return the files that changed.
-
-    Raises:
-        LabError: a lesson violates the template; nothing is written.
-    """
+def build(tree: Tree = COURSE) -> list[Path]:
+    """Write all generated files, delete those without a source, and return what changed."""
     made = make(tree)
     changed = []
     for path, text in made.items():
@@ -116,12 +83,8 @@ def build(tree: Tree = Tree()) -> list[Path]:
     return changed
 
 
-def drift(tree: Tree = Tree()) -> list[str]:
-    """Return a sentence for each generated file that is missing, outdated or has no source.
-
-    Raises:
-        LabError: a lesson violates the template.
-    """
+def drift(tree: Tree = COURSE) -> list[str]:
+    """Return a sentence for each generated file that is missing, outdated or has no source."""
     made = make(tree)
     found = []
     for path, text in made.items():
@@ -141,12 +104,7 @@ def drift(tree: Tree = Tree()) -> list[str]:
 
 
 def notebook(lesson: Lesson, worked: bool) -> str:
-    """Return the JSON of a lesson's or demo's notebook, without outputs.
-
-    Args:
-        lesson: a lesson or a demo; the cells of a demo also get their slide type.
-        worked: whether to make the worked notebook, which includes the instructor's cells.
-    """
+    """Return the JSON of a lesson's or demo's notebook; only demos have slide types."""
     slides = lesson.path.parent.name == DEMOS
     cells = [
         _notebook_cell(cell, cell_id, worked, slides)

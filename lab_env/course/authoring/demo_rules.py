@@ -18,7 +18,6 @@ HEADINGS = ["Prepare", "The question", "The decisive moment", "The twist", "In o
 
 
 def demo_sources(folder: Path) -> list[Path]:
-    """Return the paths of all demo sources below the lessons' folder."""
     return sorted((folder / FOLDER).glob("*.py"))
 
 

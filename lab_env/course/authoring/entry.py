@@ -9,9 +9,6 @@ import json
 import os
 import time
 from datetime import date
-from pathlib import Path
-
-import nbformat
 
 from lab_env.course.authoring.kernel import observed_kernel
 from lab_env.course.authoring.pytest_plugin import failed_proofs
@@ -22,16 +19,9 @@ from lab_env.platform.errors import LabError
 
 
 def enter_all(lesson: str) -> dict[str, float]:
-    """Enter each section of a lesson, and run the last one with its proofs.
+    """Enter each section of a lesson, and run the last one with its proofs, which must hold.
 
-    Args:
-        lesson: two digits.
-
-    Returns:
-        Seconds from the kernel's start until each section is ready, by section name.
-
-    Raises:
-        LabError: no such lesson, a cell fails, or a proof of the last section does not hold.
+    Returns the seconds from the kernel's start until each section is ready, by section name.
     """
     notebook, entered = notebook_of(lesson), sections(lesson)
     seconds: dict[str, float] = {}
@@ -43,23 +33,15 @@ def enter_all(lesson: str) -> dict[str, float]:
                 run_cell(client, cell, CELL_TIMEOUT_S)
             seconds[section.name] = round(time.monotonic() - began, 1)
             done = len(cells)
-        for cell in _code(notebook.cells[entered[-1].cell :]):
-            run_cell(client, cell, CELL_TIMEOUT_S)
+        for cell in notebook.cells[entered[-1].cell :]:
+            if cell.cell_type == "code":
+                run_cell(client, cell, CELL_TIMEOUT_S)
     if different := failed_proofs(facts):
         raise LabError(f"{entered[-1].name}, entered without the proofs: {'; '.join(different)}")
     return seconds
 
 
-def record(lesson: str, seconds: dict[str, float], path: Path = RECORDED) -> None:
-    """Save the measured seconds, replacing the lesson's earlier ones.
-
-    Args:
-        lesson: two digits.
-    """
-    runs = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+def record(lesson: str, seconds: dict[str, float]) -> None:
+    runs = json.loads(RECORDED.read_text(encoding="utf-8"))
     runs[lesson] = {"on": date.today().isoformat(), "cores": os.cpu_count(), "seconds": seconds}
-    path.write_text(json.dumps(dict(sorted(runs.items())), indent=1) + "\n", encoding="utf-8")
-
-
-def _code(cells: list[nbformat.NotebookNode]) -> list[nbformat.NotebookNode]:
-    return [cell for cell in cells if cell.cell_type == "code"]
+    RECORDED.write_text(json.dumps(dict(sorted(runs.items())), indent=1) + "\n", encoding="utf-8")

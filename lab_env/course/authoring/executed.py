@@ -18,12 +18,7 @@ def shown(tree: Tree = COURSE) -> list[Path]:
 
 
 def keep(executed: nbformat.NotebookNode, path: Path, tree: Tree = COURSE) -> None:
-    """Save an executed notebook atomically if the site shows it.
-
-    Raises:
-        LabError: a cell contains a secret of the lab; nothing is saved. This is checked even for
-            notebooks that the site does not show.
-    """
+    """Save an executed notebook if the site shows it; raise a LabError if a cell shows a secret."""
     for number, cell in enumerate(executed.cells, 1):
         found = secrets_in(json.dumps(cell, ensure_ascii=False))
         if found:

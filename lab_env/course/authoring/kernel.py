@@ -17,11 +17,9 @@ CHECK = re.compile(r'lab\.check\(\s*"(\d\d\.\d+)"')  # in the source of a cell
 
 @contextmanager
 def observed_kernel(folder: Path) -> Generator[tuple[Any, list[dict]]]:
-    """Start a kernel with its own progress file; shut it down after the body.
+    """Start a kernel with its own progress file; yield a client and a list of reports.
 
-    Yields:
-        A connected, blocking client, and a list that receives the reports of checks and proofs when
-        the kernel has ended.
+    The list receives the reports of checks and proofs after the kernel has ended.
     """
     facts: list[dict] = []
     with tempfile.TemporaryDirectory(prefix="lab-kernel-") as own:

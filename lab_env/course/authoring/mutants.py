@@ -18,13 +18,7 @@ from sqlglot import exp
 
 @dataclass(frozen=True)
 class Mutant:
-    """An answer with one small change.
-
-    Args:
-        operator: the kind of change, a key of `OPERATORS`.
-        change: description in one line; no two mutants of an answer have the same.
-        code: the whole answer with the change.
-    """
+    """An answer with one small change, described in one line; `code` is the whole answer."""
 
     operator: str
     change: str
@@ -86,11 +80,7 @@ ARGUMENT = re.compile(r",?\s*(\w+)\s*=>\s*('[^']*'|[\w.{}]+)")
 
 
 def mutants(code: str) -> list[Mutant]:
-    """Return all mutants of an answer, without duplicates.
-
-    Args:
-        code: the answer, without the call of `lab.check`.
-    """
+    """Return all mutants of an answer (without its `lab.check`), without duplicates."""
     tree = ast.parse(code)
     known, changes = {ast.unparse(tree)}, set()
     found = []

@@ -40,14 +40,10 @@ try_mutants("{id}", {begin}, globals())
 
 @dataclass(frozen=True)
 class Trial:
-    """Result of trying an exercise's mutants.
+    """Results of an exercise's mutants; `survived` describes those that passed.
 
-    Args:
-        of: hash of the answer and of its lesson's checks, from `fingerprint`.
-        refused: number of mutants that the check rejected, or that failed in another way than
-            `crashed`, for example because they ended Spark.
-        crashed: number of mutants that failed on a wrong name, type, attribute or syntax.
-        survived: descriptions of the mutants that passed.
+    `refused` failed the check or ended Spark, `crashed` failed on a name, type, attribute or
+    syntax.
     """
 
     of: str
@@ -57,15 +53,11 @@ class Trial:
 
     @property
     def tried(self) -> int:
-        """Number of mutants tried."""
         return self.refused + self.crashed + len(self.survived)
 
 
 def fingerprint(exercise: registry.Exercise) -> str:
-    """Return a hash of the reference answer and the code of the lesson's checks.
-
-    Imports and docstrings are left out, because they do not affect a verdict.
-    """
+    """Hash the reference answer and the lesson's checks, without imports and docstrings."""
     text = (COURSE.lesson(exercise.id[:2]) / "checks.py").read_text(encoding="utf-8")
     words = {
         number
@@ -110,11 +102,7 @@ def keep(trials: dict[str, Trial]) -> None:
 def try_all(chosen: str, say: Callable[[str], None]) -> dict[str, Trial]:
     """Run a lesson's worked notebook; after each chosen exercise's cell, run its mutants.
 
-    Args:
-        chosen: a lesson, for example `05`, or an exercise, `05.1`.
-
-    Raises:
-        LabError: no such lesson or exercise, or a cell of the notebook fails.
+    `chosen` is a lesson, `05`, or an exercise, `05.1`.
     """
     entry = registry.lessons().get(chosen[:2])
     ids = [x.id for x in entry.exercises if x.id.startswith(chosen)] if entry else []
@@ -145,10 +133,7 @@ def _run_to_the_last(
     counts: dict[str, int],
     say: Callable[[str], None],
 ) -> None:
-    """Run a notebook's cells up to the last chosen exercise, and the chosen exercises' mutants.
-
-    `begins` is the number of the first mutant to run, by exercise.
-    """
+    """Run a notebook up to the last chosen exercise, with each one's mutants from `begins` on."""
     waiting = set(begins)
     for cell in notebook.cells:
         if not waiting:
@@ -176,16 +161,9 @@ def _trial_of(exercise_id: str, of: str, facts: Iterable[dict[str, Any]]) -> Tri
 
 
 def try_mutants(exercise_id: str, begin: int, namespace: dict[str, Any]) -> None:
-    """Run mutants in a copy of the notebook's variables, and report the check's verdicts.
+    """Run mutants in copies of the notebook's variables, and report the check's verdicts.
 
-    Args:
-        exercise_id: for example `04.1`.
-        begin: number of the first mutant, from 0.
-        namespace: the notebook's variables; they are not changed.
-
-    Raises:
-        LabError: the reference answer does not pass, or a mutant ended Spark's JVM; that mutant
-        counts as refused.
+    A mutant that ends Spark's JVM counts as refused, and raises a LabError.
     """
     exercises: Exercises = namespace["lab"].exercises
     exercise = registry.exercise(exercise_id)

@@ -10,15 +10,7 @@ _HERE = Path(__file__).parent
 
 
 def new_lesson(number: str, slug: str, tree: Tree = COURSE) -> list[Path]:
-    """Write the source and the checks of a new lesson, and return their paths.
-
-    Args:
-        number: two digits that no other lesson uses.
-        slug: lower-case letters, digits and underscores.
-
-    Raises:
-        LabError: number or slug is invalid, or the lesson exists.
-    """
+    """Write a new lesson's source and checks; raise a LabError if the name is invalid or taken."""
     if not re.fullmatch(r"\d\d", number) or not re.fullmatch(r"[a-z0-9_]+", slug):
         raise LabError(
             f"{number!r} {slug!r} does not name a lesson.",

@@ -15,12 +15,7 @@ from lab_env.course.outcomes import Card, report
 
 
 def try_answers(exercise_id: str, namespace: dict[str, Any]) -> None:
-    """Run every right and wrong answer with a copy of the notebook's variables; report each result.
-
-    Args:
-        exercise_id: for example `04.1`.
-        namespace: the notebook's variables; they are not changed.
-    """
+    """Run each right and wrong answer with a copy of the notebook's variables; report results."""
     exercises: Exercises = namespace["lab"].exercises
     exercise = registry.exercise(exercise_id, exercises.folder)
     for kind, number, code in _answers(exercise):

@@ -70,7 +70,6 @@ def _asserts(node: ast.AST) -> bool:
 
 
 def _raises(statement: ast.stmt) -> bool:
-    """True if a statement has a `raise` and is not the definition of a function or class."""
     made = ast.FunctionDef | ast.ClassDef
     return not isinstance(statement, made) and any(
         isinstance(node, ast.Raise) for node in ast.walk(statement)
@@ -87,7 +86,6 @@ def parsed(cell: Cell) -> ast.Module:
 
 
 def _bound(tree: ast.Module) -> set[str]:
-    """Names that a cell defines for later cells."""
     made = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
     made |= {n.asname or n.name for n in ast.walk(tree) if isinstance(n, ast.alias)}
     return (_names(tree, ast.Store) | made) - _inner(tree)

@@ -12,7 +12,6 @@ import tempfile
 import threading
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -31,24 +30,9 @@ from lab_env.course.registry import Exercise, LessonEntry, lessons
 from lab_env.course.sections import ENTRY_LIMIT_S, sections
 from lab_env.platform.jvm import EXIT_SECONDS, MemoryUse, nearly_full
 
-
-@dataclass(frozen=True)
-class Budget:
-    """Limits on the processor seconds that a notebook's kernel and its Spark may use.
-
-    Unlike elapsed time, processor time hardly depends on what else the machine is doing.
-
-    Args:
-        mean: limit on the average of a folder's lessons.
-        most: limit on each notebook.
-    """
-
-    mean: float
-    most: float
-
-
-# The worked notebook also tries every wrong answer.
-BUDGETS = {"notebooks": Budget(45, 60), "solutions": Budget(75, 100)}
+# Processor seconds of a kernel and its Spark: limits of a folder's average, and of each notebook.
+# They hardly depend on the machine's other work. Worked notebooks also try every wrong answer.
+BUDGETS = {"notebooks": (45, 60), "solutions": (75, 100)}
 DEMO_SECONDS = 60
 # Lessons that start several Sparks: the benchmark, the cluster, the learner's own pipeline.
 LONG_LESSONS, LONG_SECONDS = ("21", "22"), 150
@@ -89,17 +73,8 @@ go_on_with_right_answers()
 """
 
 
-@dataclass(frozen=True)
-class ExecutedNotebook:
-    """A notebook that ran to completion.
-
-    Args:
-        nb: the notebook with its outputs.
-        memory: memory use of its JVM at the end, by kind; empty without a JVM.
-    """
-
-    nb: NotebookNode
-    memory: dict[str, MemoryUse]
+# An executed notebook, and its JVM's memory at the end.
+Executed = tuple[NotebookNode, dict[str, MemoryUse]]
 
 
 class NotProven(Exception):
@@ -122,24 +97,25 @@ def pytest_runtest_call(item: pytest.Item):
             # A kernel of the user's own must not win over the one of this environment.
             "JUPYTER_PREFER_ENV_PATH": "1",
         }
-        runs: list[ExecutedNotebook] = []
+        runs: list[Executed] = []
         environment = patch.dict(os.environ, observed)
         with environment, _noted(runs, worked), _processes() as used:
             result = yield
         lines = outcomes.read_text("utf-8").splitlines() if outcomes.exists() else []
     item.user_properties.append(("processor_seconds", used.seconds()))
     facts = [json.loads(line) for line in lines]
-    wrong = nearly_full(runs[-1].memory) + used.left_behind() + failed_proofs(facts)
+    notebook, memory = runs[-1]
+    wrong = nearly_full(memory) + used.left_behind() + failed_proofs(facts)
     entry = lessons().get(item.path.stem[:2])
     if entry:
         wrong += shortcomings(entry, worked, [fact for fact in facts if "exercise" in fact])
     if wrong:
         raise NotProven(f"{item.path.name}: " + "; ".join(wrong))
     if entry and not worked:
-        entered = entry_seconds(entry.number, runs[-1].nb, began)
+        entered = entry_seconds(entry.number, notebook, began)
         item.user_properties.append(("entry_seconds", entered))
-    runs[-1].nb.metadata["processor_seconds"] = round(used.seconds(), 1)
-    keep(runs[-1].nb, item.path)
+    notebook.metadata["processor_seconds"] = round(used.seconds(), 1)
+    keep(notebook, item.path)
     return result
 
 
@@ -149,12 +125,7 @@ def failed_proofs(facts: list[dict]) -> list[str]:
 
 
 def shortcomings(entry: LessonEntry, worked: bool, facts: list[dict]) -> list[str]:
-    """Return one sentence for each exercise that failed its test.
-
-    Args:
-        worked: true for the worked notebook, false for the learner's.
-        facts: reports of the checks, in order.
-    """
+    """Return a sentence for each exercise that failed its test, given the checks' reports."""
     found = []
     known = {exercise.id for exercise in entry.exercises}
     checks = [fact for fact in facts if not {"right", "wrong"} & fact.keys()]
@@ -194,15 +165,7 @@ def _tried(
 
 
 def entry_seconds(lesson: str, executed: NotebookNode, began: datetime) -> dict[str, float]:
-    """Return the seconds from the kernel's start until each section is ready, without proofs.
-
-    Args:
-        lesson: two digits.
-        executed: the lesson's learner notebook, with the execution times of its cells.
-
-    Returns:
-        Seconds by section name, for example `06b`.
-    """
+    """Return the seconds until each section is ready, without proofs, by section name."""
     first = next(cell for cell in executed.cells if cell.cell_type == "code")
     start = _time(first, "iopub.status.busy") - began
     return {
@@ -222,9 +185,7 @@ def _time(cell: NotebookNode, event: str) -> datetime:
 def late_sections(seconds: dict[str, float], processes: int, margin: float = 1.0) -> list[str]:
     """Return a sentence for each section that takes too long to enter.
 
-    Args:
-        seconds: elapsed seconds by section name.
-        processes: number of test processes that share the machine; the limits are multiplied by it.
+    The test processes share the machine, so the limits are multiplied by their number.
     """
     return [
         f"Section {name} begins after {value:.0f} s; {most} s is the most."
@@ -239,19 +200,14 @@ def _most_seconds_to_enter(section: str) -> float:
 
 
 def over_budget(seconds: dict[str, float], margin: float = 1.0) -> list[str]:
-    """Return a sentence for each notebook, and each folder's average, that exceeds its limit.
-
-    Args:
-        seconds: processor seconds of each notebook that ran, by its path in the repository.
-    """
+    """Return a sentence for each notebook, and each folder's average, that exceeds its limit."""
     found = [
         f"{name} used {value:.0f} s; {most:g} s is the most."
         for name, value in sorted(seconds.items())
         if value > margin * (most := _most_seconds(name))
     ]
     for folder, mean in means_of_lessons(seconds).items():
-        if mean > BUDGETS[folder].mean * margin:
-            most = BUDGETS[folder].mean
+        if mean > margin * (most := BUDGETS[folder][0]):
             found.append(f"The average of {folder} is {mean:.1f} s; {most:g} s is the most.")
     return found
 
@@ -260,7 +216,7 @@ def _most_seconds(name: str) -> float:
     if _is_demo(name):
         return DEMO_SECONDS
     folder, _, file = name.partition("/")
-    return LONG_SECONDS if file.startswith(LONG_LESSONS) else BUDGETS[folder].most
+    return LONG_SECONDS if file.startswith(LONG_LESSONS) else BUDGETS[folder][1]
 
 
 def _is_demo(name: str) -> bool:
@@ -268,17 +224,10 @@ def _is_demo(name: str) -> bool:
 
 
 def means_of_lessons(seconds: dict[str, float]) -> dict[str, float]:
-    """Return the lessons' average processor seconds per folder, without the short demos.
-
-    Args:
-        seconds: processor seconds by notebook path.
-    """
+    """Return the lessons' average processor seconds per folder, without the short demos."""
+    lessons = {name: used for name, used in seconds.items() if not _is_demo(name)}
     kinds = {
-        folder: [
-            used
-            for name, used in seconds.items()
-            if name.startswith(f"{folder}/") and not _is_demo(name)
-        ]
+        folder: [used for name, used in lessons.items() if name.startswith(f"{folder}/")]
         for folder in BUDGETS
     }
     return {folder: sum(used) / len(used) for folder, used in kinds.items() if used}
@@ -286,36 +235,33 @@ def means_of_lessons(seconds: dict[str, float]) -> dict[str, float]:
 
 def pytest_terminal_summary(terminalreporter) -> None:
     """Print the notebooks' times, and which of them exceed their limits."""
-    reports = _reports(terminalreporter)
-    if not reports:
+    if not (measured := _measured(terminalreporter)):
         return
+    say = terminalreporter.write_line
     terminalreporter.section("notebooks")
-    terminalreporter.write_line("processor   elapsed")
-    for name, report in sorted(reports.items()):
-        terminalreporter.write_line(f"{_used(report):7.1f} s {report.duration:7.1f} s  {name}")
-    seconds = {name: _used(report) for name, report in reports.items()}
+    say("processor   elapsed")
+    for name, of in sorted(measured.items()):
+        say(f"{of['processor_seconds']:7.1f} s {of['elapsed']:7.1f} s  {name}")
+    seconds = {name: of["processor_seconds"] for name, of in measured.items()}
     for folder, mean in means_of_lessons(seconds).items():
-        terminalreporter.write_line(f"{mean:7.1f} s  on average in {folder}")
+        say(f"{mean:7.1f} s  on average in {folder}")
     held = f"held up to {MARGIN} times of it" if _budget_is_strict() else "not held"
     limits = ", ".join(
-        f"{folder} {budget.mean} on average and {budget.most} at most"
-        for folder, budget in BUDGETS.items()
+        f"{folder} {mean} on average and {most} at most" for folder, (mean, most) in BUDGETS.items()
     )
-    terminalreporter.write_line(
+    say(
         f"The budget in processor seconds ({limits}, a demo {DEMO_SECONDS}, lessons"
         f" {', '.join(LONG_LESSONS)} {LONG_SECONDS}) is {held}."
     )
-    processes = _processes_of(terminalreporter.config)
-    terminalreporter.write_line(
+    say(
         f"The last sections that take longest to enter ({ENTRY_LIMIT_S} s of elapsed time for each"
-        f" of {processes} test processes, {held}):"
+        f" of {_processes_of(terminalreporter.config)} test processes, {held}):"
     )
-    entered = _entered(reports)
-    last = {name[:2]: (value, name) for name, value in sorted(entered.items())}
+    last = {name[:2]: (value, name) for name, value in sorted(_entered(measured).items())}
     for value, name in sorted(last.values(), reverse=True)[:SLOWEST]:
-        terminalreporter.write_line(f"{value:7.1f} s  {name}")
-    for sentence in over_budget(seconds) + late_sections(entered, processes):
-        terminalreporter.write_line(f"over budget: {sentence}", red=True)
+        say(f"{value:7.1f} s  {name}")
+    for sentence in _exceeded(measured, terminalreporter.config):
+        say(f"over budget: {sentence}", red=True)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -323,53 +269,44 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or not _budget_is_strict():  # a worker of pytest-xdist has no reporter
         return
-    reports = _reports(reporter)
-    over = over_budget({name: _used(report) for name, report in reports.items()}, MARGIN)
-    if over or late_sections(_entered(reports), _processes_of(session.config), MARGIN):
+    if _exceeded(_measured(reporter), session.config, MARGIN):
         session.exitstatus = session.exitstatus or pytest.ExitCode.TESTS_FAILED
 
 
-def _reports(terminalreporter) -> dict[str, pytest.TestReport]:
-    """Reports of the notebooks that ran to completion, from all test processes."""
-    every = (report for reports in terminalreporter.stats.values() for report in reports)
-    return {
-        report.nodeid: report
-        for report in every
+def _measured(reporter) -> dict[str, dict[str, Any]]:
+    """Times of the notebooks that ran to completion, from all test processes."""
+    reports = (report for reports in reporter.stats.values() for report in reports)
+    measured = {
+        report.nodeid: {"elapsed": report.duration, **dict(report.user_properties)}
+        for report in reports
         if getattr(report, "when", "") == "call"
-        and "processor_seconds" in dict(report.user_properties)
     }
+    return {name: of for name, of in measured.items() if "processor_seconds" in of}
 
 
-def _used(report) -> float:
-    return dict(report.user_properties)["processor_seconds"]
+def _entered(measured: dict[str, dict[str, Any]]) -> dict[str, float]:
+    return {k: v for of in measured.values() for k, v in of.get("entry_seconds", {}).items()}
 
 
-def _entered(reports: dict[str, Any]) -> dict[str, float]:
-    """Seconds to enter each section of the lessons that ran, by section name."""
-    entered: dict[str, float] = {}
-    for report in reports.values():
-        entered |= dict(report.user_properties).get("entry_seconds", {})
-    return entered
+def _exceeded(measured: dict[str, dict], config: pytest.Config, margin: float = 1) -> list[str]:
+    seconds = {name: of["processor_seconds"] for name, of in measured.items()}
+    late = late_sections(_entered(measured), _processes_of(config), margin)
+    return over_budget(seconds, margin) + late
 
 
 def _processes_of(config: pytest.Config) -> int:
-    """Number of test processes that share this machine."""
     return config.getoption("numprocesses", default=None) or 1
 
 
 def _budget_is_strict() -> bool:
-    """True if a notebook that exceeds its budget fails the run."""
     return os.environ.get("NOTEBOOK_BUDGET") == "strict"
 
 
 @contextmanager
-def _noted(runs: list["ExecutedNotebook"], worked: bool) -> Generator[None]:
+def _noted(runs: list[Executed], worked: bool) -> Generator[None]:
     """Collect the notebooks that nbmake executes; try other answers right after an exercise's cell.
 
-    In a learner's notebook, each exercise's first other right answer is run before the cells below.
-
-    This patches nbmake's client, because nbmake does not return the executed notebook: it can only
-    overwrite the source with it.
+    This patches nbmake's client, because nbmake can only overwrite the source with the result.
     """
 
     class Noted(NotebookClient):
@@ -380,7 +317,7 @@ def _noted(runs: list["ExecutedNotebook"], worked: bool) -> Generator[None]:
             if worked and (check := CHECK.search(cell.source)):
                 await self._run(TRY_ANSWERS.format(id=check[1]), TRIAL_SECONDS)
             if cell_index == len(self.nb.cells) - 1:  # later its kernel is gone
-                runs.append(ExecutedNotebook(self.nb, await self._memory()))
+                runs.append((self.nb, await self._memory()))
             return executed
 
         async def _memory(self) -> dict[str, MemoryUse]:
@@ -427,7 +364,6 @@ class _Processes:
                         self._seconds[process] = times.user + times.system
 
     def seconds(self) -> float:
-        """Return the processor seconds of all recorded processes."""
         return sum(self._seconds.values())
 
     def left_behind(self) -> list[str]:
@@ -443,7 +379,6 @@ class _Processes:
 
 @contextmanager
 def _processes() -> Generator[_Processes]:
-    """Watch the processes of the kernel that the body starts."""
     noted = _Processes()
     ended = threading.Event()
 

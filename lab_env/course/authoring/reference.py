@@ -22,11 +22,7 @@ _TARGET = re.compile(r"^([a-z]+):.*## (.*)", re.MULTILINE)
 
 
 def pages(lab) -> dict[Path, str]:
-    """Return the text of each generated page by path, without writing it.
-
-    Args:
-        lab: click's command group of `lab`.
-    """
+    """Return the text of each generated page by path; `lab` is click's command group."""
     makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
     targets = "\n".join(f"| `make {name}` | {what} |" for name, what in _TARGET.findall(makefile))
     made = {
@@ -40,7 +36,6 @@ def pages(lab) -> dict[Path, str]:
 
 
 def write(lab) -> list[Path]:
-    """Write the pages; return those that changed."""
     changed = {path: text for path, text in pages(lab).items() if _differs(path, text)}
     for path, text in changed.items():
         path.write_text(text, encoding="utf-8")
@@ -57,7 +52,6 @@ def _differs(path: Path, text: str) -> bool:
 
 
 def _panels(lab) -> Iterator[str]:
-    """Yield each panel of `lab --help` with its commands and subcommands."""
     panel = ""
     for name, command in lab.commands.items():
         title = getattr(command, "rich_help_panel", None)

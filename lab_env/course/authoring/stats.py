@@ -24,7 +24,7 @@ import pyspark.sql as spark_sql
 import pyspark.sql.streaming as spark_streaming
 import trino.dbapi
 
-from lab_env.course.authoring.build import COURSE, Tree
+from lab_env.course.authoring.build import COURSE
 from lab_env.course.source import Cell, Lesson, read_lesson, sources
 
 _TAUGHT = (
@@ -53,17 +53,7 @@ _SQL = re.compile(
 
 @dataclass(frozen=True)
 class LessonStats:
-    """Counts for one lesson.
-
-    Args:
-        number: two digits.
-        lines: lines of code that use the systems.
-        uses: calls, SQL statements and Hudi options in all visible code cells.
-        learner: number of uses that the learner writes.
-        longest: lines of the longest visible code cell.
-        asserts: assert statements in visible cells.
-        seconds: processor seconds of the worked notebook's last run; None without one.
-    """
+    """Counts of one lesson's visible code; `seconds` is the worked notebook's processor time."""
 
     number: str
     lines: int
@@ -75,17 +65,14 @@ class LessonStats:
 
     @property
     def share(self) -> float:
-        """The learner's share of the uses, from 0 to 1."""
         return self.learner / self.uses if self.uses else 0.0
 
 
-def course_stats(tree: Tree = COURSE) -> list[LessonStats]:
-    """Count the uses in every lesson."""
-    return [lesson_stats(read_lesson(path), tree) for path in sources(tree.lessons)]
+def course_stats() -> list[LessonStats]:
+    return [lesson_stats(read_lesson(path)) for path in sources()]
 
 
-def lesson_stats(lesson: Lesson, tree: Tree = COURSE) -> LessonStats:
-    """Count the uses in one lesson."""
+def lesson_stats(lesson: Lesson) -> LessonStats:
     cells = [cell for cell in lesson.cells if _is_visible_code(cell)]
     systems = Systems()
     uses = learner = 0
@@ -107,16 +94,12 @@ def lesson_stats(lesson: Lesson, tree: Tree = COURSE) -> LessonStats:
             for cell in cells
             for node in ast.walk(_tree_of(cell.versions.worked))
         ),
-        _seconds_of(tree.executed / "solutions" / f"{lesson.name}.ipynb"),
+        _seconds_of(COURSE.executed / "solutions" / f"{lesson.name}.ipynb"),
     )
 
 
 class Systems:
-    """Finds uses of the taught systems in code cells, which are passed in the order they run.
-
-    Args:
-        names: variables known to hold objects of these systems.
-    """
+    """Finds uses of the taught systems in code cells, which are passed in the order they run."""
 
     def __init__(self, names: Iterable[str] = ()):
         self.names = {*_ROOTS, *names}

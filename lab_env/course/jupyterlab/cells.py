@@ -13,14 +13,7 @@ SHOWN = ("stream", "display_data", "execute_result", "error")
 
 
 def run_cell(client: Any, cell: nbformat.NotebookNode, timeout_s: float) -> None:
-    """Run one cell and store its outputs in it.
-
-    Args:
-        client: a connected, blocking client of the kernel.
-
-    Raises:
-        LabError: the cell raises an error, or takes longer than the timeout.
-    """
+    """Run one cell and store its outputs in it; raise a LabError if it fails or takes too long."""
     cell.outputs = []
 
     def keep(message) -> None:

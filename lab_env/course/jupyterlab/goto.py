@@ -19,15 +19,7 @@ from lab_env.platform.settings import settings
 
 @dataclass(frozen=True)
 class Entered:
-    """A section that is ready to start.
-
-    Args:
-        address: URL of the section's heading in the learner's copy; the page uses the prepared
-            kernel.
-        cells: number of cells run.
-        seconds: time it took to run them.
-        outputs_shown: whether the copy shows the outputs of these cells.
-    """
+    """A section that is ready to start, after its `cells` ran; the page uses their kernel."""
 
     address: str
     cells: int
@@ -41,11 +33,7 @@ def page_of(section: Section) -> str:
 
 
 def at_stake(section: Section, server: RunningJupyterLab | None) -> str:
-    """Describe in a sentence what entering a section will discard; empty if nothing.
-
-    Args:
-        server: the running JupyterLab, if any.
-    """
+    """Describe in a sentence what entering a section will discard; empty if nothing."""
     lesson, anew = section.lesson, "tables and topics are made anew."
     if server and server.kernel_of(page_of(section)):
         return f"The kernel of lesson {lesson} runs: its variables, {anew}"
@@ -59,11 +47,8 @@ def enter(
 ) -> Entered:
     """Run the cells above a section in a fresh kernel of the learner's copy.
 
-    A copy that was worked on, or that may be open, is not changed. Any other copy is replaced, and
-    shows the outputs of these cells.
-
-    Raises:
-        LabError: a cell fails.
+    A copy that was worked on, or that may be open, is not changed. Any other copy is replaced,
+    and shows the outputs of these cells.
     """
     began = time.monotonic()
     name, page = copies.name_of(section.lesson), page_of(section)

@@ -33,13 +33,7 @@ REQUEST_TIMEOUT_S = 90  # JupyterLab itself waits 60 s for a kernel that it star
 
 @dataclass(frozen=True)
 class RunningJupyterLab:
-    """This lab's running JupyterLab.
-
-    Args:
-        url: its address, without a path.
-        token: required to open its pages.
-        process: its process, if this program has started it.
-    """
+    """This lab's running JupyterLab; `process` is set if this program has started it."""
 
     url: str
     token: str
@@ -50,37 +44,18 @@ class RunningJupyterLab:
         return page(self.url, notebook, self.token)
 
     def request(self, path: str, body: dict | None = None, timeout: float = REQUEST_TIMEOUT_S):
-        """Call its API.
-
-        Args:
-            path: for example `/api/sessions`.
-            body: sent with POST; without a body the request is a GET.
-            timeout: seconds.
-
-        Returns:
-            The response, parsed from JSON.
-
-        Raises:
-            OSError: there is no response, or an error status.
-        """
+        """Call the API, by POST if there is a body; return its JSON, or raise OSError."""
         method = "GET" if body is None else "POST"
         headers = {"Authorization": f"token {self.token}"}
         return request_json(method, self.url + path, body, headers, timeout)
 
     def kernel_of(self, notebook: str) -> str | None:
-        """Return the id of a notebook's running kernel, given the path; None if none runs."""
+        """Return the id of a notebook's kernel; None if none runs."""
         running = self.request("/api/sessions")
         return next((s["kernel"]["id"] for s in running if s["path"] == notebook), None)
 
     def fresh_kernel(self, notebook: str) -> str:
-        """Start or restart a notebook's kernel; the notebook's page uses this kernel.
-
-        Args:
-            notebook: its path below JupyterLab's root folder.
-
-        Returns:
-            The kernel's id.
-        """
+        """Start or restart the kernel of a notebook's page, and return its id."""
         if kernel := self.kernel_of(notebook):
             self.request(f"/api/kernels/{kernel}/restart", {})
             return kernel
@@ -90,15 +65,10 @@ class RunningJupyterLab:
         return answer["kernel"]["id"]
 
     def interrupt(self, kernel: str) -> None:
-        """Interrupt a kernel, given its id."""
         self.request(f"/api/kernels/{kernel}/interrupt", {})
 
     def wait(self) -> int:
-        """Wait until the started JupyterLab ends: by Ctrl-C, its menu, or SIGTERM to this process.
-
-        Returns:
-            Its exit status.
-        """
+        """Wait until the started JupyterLab ends (Ctrl-C, its menu, SIGTERM); return its status."""
         process = self.process
         assert process  # only whoever has started it waits
         previous = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
@@ -141,16 +111,7 @@ def running_jupyterlab() -> RunningJupyterLab | None:
 
 @contextmanager
 def started_jupyterlab(notebook: str) -> Generator[RunningJupyterLab]:
-    """Start JupyterLab without a browser, and wait until it responds.
-
-    It keeps running after the body, unless the body fails.
-
-    Args:
-        notebook: opened by JupyterLab's URL; a path below its root folder.
-
-    Raises:
-        LabError: it does not respond.
-    """
+    """Start JupyterLab without a browser, and wait until it responds."""
     with starting_jupyterlab(notebook, browser=False) as server:
         _wait_for(server)
         yield server
@@ -158,13 +119,9 @@ def started_jupyterlab(notebook: str) -> Generator[RunningJupyterLab]:
 
 @contextmanager
 def starting_jupyterlab(notebook: str, browser: bool) -> Generator[RunningJupyterLab]:
-    """Start JupyterLab without waiting until it responds.
+    """Start JupyterLab on a notebook without waiting until it responds.
 
     It keeps running after the body, unless the body fails.
-
-    Args:
-        notebook: opened by JupyterLab's URL; a path below its root folder.
-        browser: open a browser if there is a display.
     """
     server = jupyterlab(notebook, browser)
     # A SIGTERM that ended this process at once would leave JupyterLab and its kernel behind.
@@ -200,11 +157,7 @@ def _wait_for(server: RunningJupyterLab) -> None:
 
 @contextmanager
 def kernel_client(kernel: str) -> Generator["BlockingKernelClient"]:
-    """Connect a client to a kernel on this machine, given its id.
-
-    Raises:
-        LabError: the kernel does not respond.
-    """
+    """Connect a client to a kernel on this machine; raise a LabError if it does not respond."""
     from jupyter_client import BlockingKernelClient
 
     connection = Path(jupyter_runtime_dir()) / f"kernel-{kernel}.json"

@@ -18,14 +18,7 @@ ENDING = "Ctrl-C ends JupyterLab. The services run until: .venv/bin/lab down"
 
 @dataclass(frozen=True)
 class Server:
-    """The command that starts a JupyterLab, and its address.
-
-    Args:
-        command: the program and its arguments.
-        environment: all environment variables of the program.
-        url: its address for programs on this machine, without a path.
-        token: required to open its pages.
-    """
+    """The command that starts a JupyterLab, and its address for programs on this machine."""
 
     command: list[str]
     environment: dict[str, str]
@@ -34,12 +27,7 @@ class Server:
 
 
 def jupyterlab(notebook: str, browser: bool) -> Server:
-    """Build the command that starts JupyterLab.
-
-    Args:
-        notebook: opened at the start; a path below JupyterLab's root folder.
-        browser: open a browser if there is a display.
-    """
+    """Build the command that starts JupyterLab on a notebook, a path below its root folder."""
     port, opened_by = free_port(settings().jupyter_port), token()
     url = f"http://{settings().client_host}:{port}"
     # Kernels run in their notebook's folder, where a relative LAB_HOME would name another folder.
@@ -78,11 +66,7 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
 
 
 def _accepted(page: str) -> list[str]:
-    """Return options that make JupyterLab accept requests only from its own pages.
-
-    Behind a proxy, a request's Host header may name the page's host or this machine, so both are
-    allowed.
-    """
+    """Return options that make JupyterLab accept requests only from its own pages."""
     if not settings().public_url:
         return []
     origin = page.lower()  # as a browser sends it
@@ -92,13 +76,7 @@ def _accepted(page: str) -> list[str]:
 
 
 def page(url: str, notebook: str, opened_by: str) -> str:
-    """Return a notebook's URL for a browser, with the token.
-
-    Args:
-        url: JupyterLab's URL, without a path.
-        notebook: its path below JupyterLab's root folder.
-        opened_by: the token.
-    """
+    """Return a notebook's URL for a browser, with the token."""
     return settings().browser_url(f"{url}/lab/tree/{notebook}?token={opened_by}")
 
 

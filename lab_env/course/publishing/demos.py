@@ -29,14 +29,7 @@ QUESTION = "## The question"
 
 
 def notebook_of(name: str) -> str:
-    """Return the path of a demo's notebook below `notebooks` or `solutions`.
-
-    Args:
-        name: for example `time-travel`.
-
-    Raises:
-        LabError: there is no such demo.
-    """
+    """Return a demo's path below `notebooks` or `solutions`; raise a LabError if there is none."""
     if f"demo-{name}" not in known_demos():
         known = ", ".join(demo.removeprefix("demo-") for demo in known_demos())
         raise LabError(f"There is no demo {name!r}.", f"choose from: {known}")
@@ -45,13 +38,7 @@ def notebook_of(name: str) -> str:
 
 @dataclass(frozen=True)
 class RunningDemo:
-    """A demo that is open in a running JupyterLab.
-
-    Args:
-        jupyterlab: the JupyterLab in which it is open.
-        address: URL of the demo's page, at the heading of its question.
-        notes: path in the repository of the notebook with the speaker's notes.
-    """
+    """A demo open in a running JupyterLab; `notes` is the notebook with the speaker's notes."""
 
     jupyterlab: RunningJupyterLab
     address: str
@@ -59,11 +46,7 @@ class RunningDemo:
 
 
 def show(name: str, report_progress: Progress) -> RunningDemo:
-    """Run a fresh copy of a demo up to its question, in the running JupyterLab or a new one.
-
-    Raises:
-        LabError: JupyterLab does not answer, or a preparation cell fails.
-    """
+    """Run a fresh copy of a demo up to its question, in the running JupyterLab or a new one."""
     copy = copies.take(notebook_of(name))
     path = str(copy.relative_to(settings().work.parent))
     server = running_jupyterlab()
@@ -75,11 +58,7 @@ def show(name: str, report_progress: Progress) -> RunningDemo:
 
 
 def prepare(server: RunningJupyterLab, copy: Path, path: str) -> None:
-    """Run the cells before the question in the notebook's own kernel, and store their outputs.
-
-    Raises:
-        LabError: a cell fails.
-    """
+    """Run the cells before the question in the notebook's own kernel, and store their outputs."""
     notebook = nbformat.read(copy, as_version=4)
     with kernel_client(server.fresh_kernel(path)) as client:
         for cell in notebook.cells:
@@ -91,14 +70,7 @@ def prepare(server: RunningJupyterLab, copy: Path, path: str) -> None:
 
 
 def slides(name: str, report_progress: Progress) -> Path:
-    """Run a demo and build its slides, with the speaker's notes.
-
-    Returns:
-        The HTML file.
-
-    Raises:
-        LabError: a cell fails, or reveal.js is missing.
-    """
+    """Run a demo and build its slides with the speaker's notes; return the HTML file."""
     from lab_env.course.publishing.slides import make_slides
 
     report_progress(f"{name}: running the demo")

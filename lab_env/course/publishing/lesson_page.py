@@ -18,11 +18,7 @@ COLOURS = 96  # keeps the file small; the page has fewer but for the smoothing o
 
 
 def photograph() -> None:
-    """Save a screenshot of the page from the cell with `BEGIN` to the one with `END`.
-
-    Raises:
-        LabError: the site is not built, or Chromium is not on PATH.
-    """
+    """Save a screenshot of the page from the cell with `BEGIN` to the one with `END`."""
     from PIL import Image
     from playwright.sync_api import sync_playwright
 

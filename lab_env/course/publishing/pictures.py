@@ -19,16 +19,7 @@ TYPES = {"COPY_ON_WRITE": "Copy-on-Write", "MERGE_ON_READ": "Merge-on-Read"}
 
 @dataclass(frozen=True)
 class Picture:
-    """One picture.
-
-    Args:
-        name: file name without its extension.
-        alt: alternative text; the README repeats it.
-        source: place and date of the recording.
-        width: pixels.
-        height: pixels; anything below is cut off.
-        parts: heading and drawing (XHTML) of each part, from left to right.
-    """
+    """One picture, its size in pixels; each part is a heading and a drawing in XHTML."""
 
     name: str
     alt: str
@@ -39,12 +30,10 @@ class Picture:
 
     @property
     def path(self) -> Path:
-        """Path of the picture's file."""
         return FOLDER / f"{self.name}.svg"
 
     @property
     def svg(self) -> str:
-        """Content of the picture's file."""
         return render("course/publishing/picture.svg.j2", **vars(self)) + "\n"
 
 

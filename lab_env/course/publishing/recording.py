@@ -27,22 +27,16 @@ MOMENTS = {"before": 'look("insert")', "after": 'look("update")'}
 
 
 class RecordedTable:
-    """A table's recorded files; implements `lab_env.tables.hudi.files.TableFiles`.
-
-    Args:
-        record: result of `record_table`.
-    """
+    """A table's recorded files; implements `lab_env.tables.hudi.files.TableFiles`."""
 
     def __init__(self, record: dict[str, Any]):
         self.path = record["path"]
         self._record = record
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of each file, by its key."""
         return self._record["sizes"]
 
     def read(self, key: str) -> bytes:
-        """Content of a recorded file."""
         return base64.b64decode(self._record["contents"][key])
 
 
@@ -66,13 +60,7 @@ def record_table(files: TableFiles) -> dict[str, Any]:
 
 
 def record(target: Path = RECORDING) -> Path:
-    """Run lesson 05 in the lab up to its update, and save the files that the picture needs.
-
-    This recreates the lesson's tables.
-
-    Returns:
-        The file.
-    """
+    """Run lesson 05 up to its update, which recreates its tables; save the picture's files."""
     namespace: dict[str, Any] = {}
     tables = {}
     for source in _code_until(MOMENTS["after"]):
@@ -95,12 +83,7 @@ def recorded_run() -> dict[str, Any]:
 
 
 def recorded_table(moment: str, since: Snapshot | None = None) -> Snapshot:
-    """Return the recorded table before or after the update.
-
-    Args:
-        moment: one of `MOMENTS`.
-        since: an earlier snapshot, to mark new files.
-    """
+    """Return the recorded table at one of `MOMENTS`; `since` marks the files that are new."""
     return read_table(RecordedTable(recorded_run()["tables"][moment]), since)
 
 
@@ -109,7 +92,6 @@ def _table_of(lab) -> dict[str, Any]:
 
 
 def _code_until(line: str) -> list[str]:
-    """Return the worked lesson's code cells, up to the one that contains a line."""
     cells = json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"]
     code = ["".join(cell["source"]) for cell in cells if cell["cell_type"] == "code"]
     last = next(place for place, source in enumerate(code) if line in source)

@@ -33,17 +33,12 @@ EXPOSED = (
 
 
 def open_room(bind: str, new_code: bool, say: Callable[[str], None], warn: Callable[[str], None]):
-    """Serve a room until Ctrl-C.
+    """Serve a room on an IPv4 address, or on LAB_BIND if it is empty, until Ctrl-C.
 
-    Args:
-        bind: IPv4 address to listen on; if empty, LAB_BIND.
-        new_code: make a new code and key; seats then have to join again.
-        warn: receives a warning if other machines can reach the room.
-
-    Raises:
-        LabError: the address is not allowed or in use.
+    A new code makes all seats join again. `warn` is called if other machines can reach the
+    room.
     """
-    from lab_env.course.room.board import Board
+    from lab_env.course.room.overview import Overview
     from lab_env.course.room.server import RoomServer
 
     host, port = _ipv4(bind or settings().bind), settings().room_port
@@ -51,7 +46,7 @@ def open_room(bind: str, new_code: bool, say: Callable[[str], None], warn: Calla
     shown = [f"http://{address}:{port}" for address in _addresses(host)]
     joins = [f"lab room join {address} {code}" for address in shown]
     try:
-        server = RoomServer((host, port), Board(), code, key, joins[0])
+        server = RoomServer((host, port), Overview(), code, key, joins[0])
     except OSError as error:
         raise LabError(
             f"The room cannot listen on {host}:{port}: {error.strerror}.",
@@ -71,19 +66,7 @@ def open_room(bind: str, new_code: bool, say: Callable[[str], None], warn: Calla
 
 
 def join(address: str, code: str, name: str, findings: Sequence[Finding]) -> tuple[int, Report]:
-    """Join a room, to which this lab reports its checks from now on.
-
-    Args:
-        address: URL of the room, for example `http://192.168.1.7:8790`.
-        name: shown on the page; if empty, the seat's number is shown.
-        findings: result of `lab doctor`.
-
-    Returns:
-        The seat's number, and the report.
-
-    Raises:
-        LabError: an argument is not allowed, or the room refuses the seat.
-    """
+    """Join a room; return the seat's number and the report that was sent."""
     address, code = _address(address), code.strip().lower()
     if not is_code(code):
         raise LabError(f"{code!r} is not a room's code.", "type it as the page shows it: abcd-2345")
@@ -205,11 +188,6 @@ def _address_of_route() -> str:
 
 
 def _address(text: str) -> str:
-    """Normalise a room's address.
-
-    Raises:
-        LabError: it is not a room's address.
-    """
     try:
         parts = urlsplit(text.strip().rstrip("/"))
         usable = parts.scheme == "http" and parts.hostname and parts.port

@@ -39,11 +39,7 @@ Parts = tuple[str, ...]
 
 
 def message_id(lesson: str, text: str) -> str:
-    """Return the id of the lesson's message that matches a text best; empty if none does.
-
-    Args:
-        lesson: two digits.
-    """
+    """Return the id of the lesson's message that matches a text best; empty if none does."""
     fitting = [parts for parts in _messages(lesson).values() if _fits(parts, text)]
     best = max(fitting, key=_own_characters, default=None)
     return _id(best) if best else ""
@@ -63,7 +59,6 @@ def error_name(text: str) -> str:
 
 @cache
 def _messages(lesson: str) -> dict[str, Parts]:
-    """Templates of all messages that a lesson's checks can show, by id."""
     own = f"lessons/l{lesson}"
     if not (re.fullmatch("[0-9]{2}", lesson) and (PACKAGE / own).is_dir()):
         return {}
@@ -73,7 +68,6 @@ def _messages(lesson: str) -> dict[str, Parts]:
 
 @cache
 def _templates_of(folder: str) -> frozenset[Parts]:
-    """Return the templates in a folder's modules that are long enough to be told apart."""
     return frozenset(
         parts
         for path in sorted((PACKAGE / folder).glob("*.py"))
@@ -88,7 +82,8 @@ def _templates_in(tree: ast.AST) -> Iterator[Parts]:
             yield parts
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and "{" in node.value:
             with suppress(ValueError):  # its braces are text
-                yield _closed(text for text, *_ in string.Formatter().parse(node.value))
+                # The empty last part allows a hole at the end.
+                yield (*(text for text, *_ in string.Formatter().parse(node.value)), "")
 
 
 def _parts(node: ast.AST) -> Parts | None:
@@ -110,11 +105,6 @@ def _parts(node: ast.AST) -> Parts | None:
         left, right = left or ("", ""), right or ("", "")
         return (*left[:-1], left[-1] + right[0], *right[1:])
     return None
-
-
-def _closed(literals: Iterator[str]) -> Parts:
-    """Return a `str.format` template's fixed parts; the empty last one allows a hole at the end."""
-    return (*literals, "")
 
 
 def _fits(parts: Parts, text: str) -> bool:

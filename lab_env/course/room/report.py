@@ -20,19 +20,9 @@ Word = Annotated[str, Field(pattern=r"^[a-z][a-z_-]{0,19}$")]
 class Report(BaseModel):
     """Everything that a seat reports.
 
-    Args:
-        seat: random id, made when the seat joined.
-        name: given with `--name`; empty otherwise.
-        doctor: worst verdict of `lab doctor`; empty if it has not run.
-        doctor_about: subjects of that verdict, for example `java`, `ports`; never the findings.
-        lesson: two digits; empty while no lesson runs.
-        exercise: id of the last exercise checked; empty before the first check.
-        outcome: result of that check; `lab in trouble` if a server of the lab failed.
-        attempts: number of attempts at this exercise.
-        message: id of the check's message (`lab_env.course.room.messages`).
-        error: the exception's name if the learner's code raised a well-known one.
-        idle_seconds: seconds since the last check, or since the lesson's start.
-        leaving: true if the seat leaves the room.
+    `doctor` is the verdict of `lab doctor` and `doctor_about` its subjects, never its findings.
+    `message` is the id of the check's message (`lab_env.course.room.messages`), and `error` the
+    name of a well-known exception in the learner's code.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -69,7 +59,6 @@ def parse_report(body: bytes) -> Report | None:
 
 
 def is_name(text: str) -> bool:
-    """True if the room accepts this name."""
     return len(text) <= MAX_NAME and text.isprintable()
 
 

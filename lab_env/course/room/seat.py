@@ -31,15 +31,7 @@ DOCTOR_EVERY_S = 60.0
 
 
 class Membership(BaseModel):
-    """A seat's membership of a room; the content of `room.json`.
-
-    Args:
-        address: URL of the room, for example `http://192.168.1.7:8790`.
-        seat: random id.
-        name: given by the learner; empty otherwise.
-        doctor: worst verdict of `lab doctor`.
-        doctor_about: subjects of that verdict.
-    """
+    """A seat's membership of a room, whose URL is `address`; the content of `room.json`."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -52,11 +44,7 @@ class Membership(BaseModel):
 
 
 class Refused(Exception):
-    """The room answered, but refused the report.
-
-    Args:
-        status: HTTP status code.
-    """
+    """The room answered, but refused the report with this HTTP status."""
 
     def __init__(self, status: int):
         super().__init__(f"HTTP status {status}")
@@ -72,28 +60,16 @@ def membership() -> Membership | None:
 
 
 def about(joined: Membership, **activity: Any) -> Report:
-    """Build a seat's report.
-
-    Args:
-        activity: the fields of `Report` about the lesson.
-
-    Raises:
-        ValidationError: a field is not allowed.
-    """
+    """Build a seat's report; `activity` has the fields of `Report` about the lesson."""
     who = joined.model_dump(include={"seat", "name", "doctor", "doctor_about"})
     return Report(**who, **activity)
 
 
 def send(joined: Membership, report: Report) -> int:
-    """Send a report.
+    """Send a report and return the seat's number in the room.
 
-    Returns:
-        The seat's number in the room.
-
-    Raises:
-        OSError: the room cannot be reached within a second.
-        HTTPException: the server is not a room.
-        Refused: the code is wrong, or the room is full.
+    Raises OSError if the room cannot be reached within a second, HTTPException if the server is
+    not a room, and Refused if the code is wrong or the room is full.
     """
     place = urlsplit(joined.address)
     # Direct to the room: no proxy or redirect may get the report.
@@ -115,16 +91,7 @@ def send(joined: Membership, report: Report) -> int:
 
 @dataclass(frozen=True)
 class Activity:
-    """Last activity in this process's lesson; `text` never leaves the process.
-
-    Args:
-        at: monotonic time.
-        lesson: two digits.
-        exercise: its id; empty before the first check.
-        outcome: result of the last check.
-        attempts: number of attempts at this exercise.
-        text: message shown to the learner.
-    """
+    """Last activity in this process's lesson; `text`, shown to the learner, never leaves it."""
 
     at: float
     lesson: str = ""
@@ -152,11 +119,7 @@ class Activity:
 
 
 class Seat:
-    """Reports this process's activity to the room, if there is one.
-
-    Args:
-        joined: returns the membership; called for each report.
-    """
+    """Reports this process's activity to the room that `joined` returns, if any."""
 
     def __init__(self, joined: Callable[[], Membership | None] = membership):
         self._joined = joined
@@ -171,11 +134,7 @@ class Seat:
 
     @contextmanager
     def entering(self, lesson: str) -> Generator[None]:
-        """Report that the lesson started in the body of the `with`, or that it failed to start.
-
-        Args:
-            lesson: two digits; anything else, such as a demo, is not reported.
-        """
+        """Report that the lesson (not a demo) started in the body, or that it failed to start."""
         try:
             yield
         except LabError:
@@ -187,22 +146,13 @@ class Seat:
             self._report(Activity(time.monotonic(), lesson))
 
     def checked(self, exercise: str, outcome: str, attempts: int, text: str = "") -> None:
-        """Report a check's result; does not wait.
-
-        Args:
-            outcome: as in `Report`; an empty stub (`not attempted`) is not reported.
-            text: message shown to the learner; only its id is sent.
-        """
+        """Report a check's result without waiting; only the id of `text` is sent."""
         if outcome != "not attempted" and self._joined():
             now = time.monotonic()
             self._report(Activity(now, exercise[:2], exercise, outcome, attempts, text))
 
     def trouble(self, place: str) -> None:
-        """Report that the lab itself failed, and start `lab doctor`.
-
-        Args:
-            place: the exercise checked, or the lesson about to start.
-        """
+        """Report that the lab itself failed at an exercise or lesson, and start `lab doctor`."""
         lesson, dot, _ = place.partition(".")
         if lesson.isdigit() and self._joined():
             exercise = place if dot else ""

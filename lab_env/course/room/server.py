@@ -14,7 +14,7 @@ from threading import BoundedSemaphore, Timer
 from typing import cast
 from urllib.parse import parse_qs, urlsplit
 
-from lab_env.course.room.board import Board, RoomFull
+from lab_env.course.room.overview import Overview, RoomFull
 from lab_env.course.room.report import MAX_BODY_BYTES, parse_report
 from lab_env.platform.display.html import render
 
@@ -32,24 +32,15 @@ HEADERS = {
 
 
 class RoomServer(ThreadingHTTPServer):
-    """Serves one room until `shutdown`.
-
-    Args:
-        address: host and port to listen on.
-        board: stores the reports.
-        code: required from seats.
-        key: required for the page.
-        join: command for seats, shown on the page.
-
-    Raises:
-        OSError: the server cannot listen on the address.
-    """
+    """Serves one room until `shutdown`; seats need the code, and the page needs the key."""
 
     daemon_threads = True
     request_queue_size = MAX_CONNECTIONS
 
-    def __init__(self, address: tuple[str, int], board: Board, code: str, key: str, join: str = ""):
-        self.board, self.code, self.key, self.join = board, code, key, join
+    def __init__(
+        self, address: tuple[str, int], overview: Overview, code: str, key: str, join: str = ""
+    ):
+        self.overview, self.code, self.key, self.join = overview, code, key, join
         self._free = BoundedSemaphore(MAX_CONNECTIONS)
         super().__init__(address, _Handler)
 
@@ -81,17 +72,13 @@ class RoomServer(ThreadingHTTPServer):
         """Ignore clients that went away."""
 
 
-def page(board: Board, join: str) -> str:
-    """Render the instructor's page as HTML.
-
-    Args:
-        join: command for seats, shown on the page.
-    """
-    rows = board.rows()
+def page(overview: Overview, join: str) -> str:
+    """Render the instructor's page as HTML, with the command by which a seat joins."""
+    rows = overview.rows()
     return render(
         "course/room/page.html.j2",
         rows=rows,
-        stuck_at=board.stuck_at(),
+        stuck_at=overview.stuck_at(),
         stuck=sum(bool(row.stuck) for row in rows),
         silent=sum(row.silent for row in rows),
         join=join,
@@ -105,7 +92,6 @@ class _Handler(BaseHTTPRequestHandler):
 
     @property
     def room(self) -> RoomServer:
-        """This handler's server, typed as `RoomServer`."""
         return cast(RoomServer, self.server)
 
     def do_GET(self) -> None:
@@ -115,7 +101,7 @@ class _Handler(BaseHTTPRequestHandler):
         elif not _equal(parse_qs(url.query).get("key", [""])[0], self.room.key):
             self._answer(403, "This page needs the key that `lab room` printed with its address.")
         else:
-            self._answer(200, page(self.room.board, self.room.join), "text/html")
+            self._answer(200, page(self.room.overview, self.room.join), "text/html")
 
     def do_POST(self) -> None:
         body = self._body()  # first, because a client may not read an answer while it still sends
@@ -145,7 +131,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(400, "This is not a report.")
             return
         try:
-            number = self.room.board.receive(report)
+            number = self.room.overview.receive(report)
         except RoomFull:
             self._answer(503, "The room is full.")
         else:
@@ -162,7 +148,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(content)
 
     def version_string(self) -> str:
-        """Value of the `Server` header."""
         return "lab room"
 
     def log_message(self, format: str, *args: object) -> None:

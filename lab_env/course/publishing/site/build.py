@@ -21,13 +21,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True)
 class Site:
-    """A built site.
-
-    Args:
-        index: the file to open.
-        notebooks: paths of the notebooks that it shows.
-        lacks: reason why a notebook is missing, by the notebook's path.
-    """
+    """A built site; `lacks` has the reason why a notebook is missing, by path."""
 
     index: Path
     notebooks: tuple[str, ...]
@@ -37,13 +31,8 @@ class Site:
 def build_site(tree: Tree = COURSE, partial: bool = False) -> Site:
     """Rebuild the site; if that fails, the earlier site stays.
 
-    Args:
-        tree: folders of the pages, the notebooks and the site.
-        partial: build the site even if notebooks are missing; its front page lists them.
-
-    Raises:
-        LabError: a notebook is missing or was changed after it was executed, a link is broken, or a
-            page shows a secret of the lab.
+    Raises a LabError for a broken link, a secret, or, unless `partial`, a notebook not
+    executed.
     """
     lacks = shortfall(tree)
     names = [str(path.relative_to(tree.root)) for path in shown(tree)]

@@ -25,7 +25,8 @@ _NUMBER = re.compile(r"(?:\b[Ll]essons? )?(\d\d)\b")
 _LOCAL_LINK = re.compile(
     r"<a\b[^>]*\bhref=(['\"]?)https?://(?:127\.0\.0\.1|localhost)\b[^>]*>(.*?)</a>", re.DOTALL
 )
-_SEARCH = Path(__file__).with_name("search.html").read_text(encoding="utf-8")
+_FORM = Path(__file__).with_name("search.html").read_text(encoding="utf-8")
+_SEARCH = f"```{{raw}} html\n{_FORM}```"
 _NO_LINKS_IN = (nodes.reference, nodes.literal, nodes.literal_block, nodes.title, nodes.raw)
 
 
@@ -50,22 +51,13 @@ def _read(app: Sphinx, page: str, content: list[str]) -> None:
     if page == app.config.root_doc:
         title, _, rest = text.partition("\n")
         lists = contents(app.env.found_docs - {page})
-        text = "\n\n".join([title, _note(app.config.lacks), _raw(_SEARCH), rest, lists])
+        text = "\n\n".join([title, _note(app.config.lacks), _SEARCH, rest, lists])
     # An inline drawing takes the page's colours; an image could not.
     content[0] = _PICTURE.sub(lambda found: (path.parent / found[1]).read_text("utf-8"), text)
 
 
 def for_reading(notebook: nbformat.NotebookNode, lacks: dict[str, str]) -> nbformat.NotebookNode:
-    """Prepare an executed notebook for the site.
-
-    Args:
-        notebook: an executed notebook; it is changed in place.
-        lacks: the notebooks without a page on the site.
-
-    Returns:
-        The notebook, with the day of its execution and with the instructor's notes marked. Links to
-        the lab's servers are removed, because these stopped after the run.
-    """
+    """Add the day of execution, mark the instructor's notes, and unlink the stopped servers."""
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = linked(cell.source, lacks)
@@ -84,21 +76,9 @@ def for_reading(notebook: nbformat.NotebookNode, lacks: dict[str, str]) -> nbfor
 
 
 def linked(text: str, lacks: dict[str, str]) -> str:
-    """Adapt a text's links to lessons to the site.
-
-    Args:
-        lacks: the notebooks without a page on the site.
-
-    Returns:
-        Markdown. Links to a learner's notebook now lead to the worked one, and links to missing
-        pages are plain text.
-    """
+    """Point links to learners' notebooks to the worked ones, and unlink missing pages."""
     text = _LEARNERS.sub(rf"\1{LESSONS}\2", text)
     return _TO_NOTEBOOK.sub(lambda link: link[1] if link[2] in lacks else link[0], text)
-
-
-def _raw(html: str) -> str:
-    return f"```{{raw}} html\n{html}```"
 
 
 def contents(pages: set[str]) -> str:
@@ -119,7 +99,6 @@ def _toctree(caption: str, pages: list[str]) -> str:
 
 
 def _note(lacks: dict[str, str]) -> str:
-    """Return the front page's note about missing pages."""
     if not lacks:
         return ""
     return "\n".join(
@@ -152,7 +131,6 @@ class LessonLinks(SphinxPostTransform):
     formats = ("html",)
 
     def run(self, **_) -> None:
-        """Link the lessons mentioned on one page."""
         here = self.env.current_document.docname
         pages = {
             page.removeprefix(LESSONS)[:2]: page

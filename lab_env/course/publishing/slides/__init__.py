@@ -18,14 +18,7 @@ TEMPLATES = Path(__file__).parent
 
 
 def make_slides(notebook: Path, reveal: Path, target: Path) -> None:
-    """Run a notebook and write its cells and outputs as slides; key S opens the speaker's notes.
-
-    Args:
-        reveal: folder of reveal.js, with `dist` and `plugin`.
-
-    Raises:
-        LabError: a cell fails.
-    """
+    """Run a notebook and write its cells and outputs as slides; key S opens the speaker's notes."""
     slides = nbformat.read(notebook, as_version=4)
     client = NotebookClient(
         slides,

@@ -21,14 +21,9 @@ class RoomFull(Exception):
 
 @dataclass
 class SeatState:
-    """The latest reports of a seat; times are in seconds of the board's clock.
+    """The latest reports of a seat; times are in seconds of the overview's clock.
 
-    Args:
-        number: position in the order of joining, from 1.
-        report: newest report that names a lesson.
-        heard: time of the newest report.
-        active: time of the seat's newest activity.
-        failing: time of the first failure, by exercise, or by lesson if the lesson failed to start.
+    `failing` has the time of the first failure by exercise, or by lesson if it failed to start.
     """
 
     number: int
@@ -45,20 +40,7 @@ class SeatState:
 
 @dataclass(frozen=True)
 class Row:
-    """One seat as shown on the page; the page must escape every field.
-
-    Args:
-        label: the given name, or "seat 3".
-        where: the lesson or exercise the seat is at, with its title.
-        attempts: number of attempts at that exercise; empty if no exercise was checked.
-        outcome: result of the last check.
-        stuck: time since the exercise first failed; empty if it was passed.
-        message: the check's message with `…` for its values, or the exception's name.
-        doctor: verdict of `lab doctor`.
-        healthy: whether that verdict is not `fail`.
-        heard: time since the last report.
-        silent: whether a report is overdue.
-    """
+    """One seat as text for the page, which must escape every field."""
 
     label: str
     where: str
@@ -72,12 +54,8 @@ class Row:
     silent: bool
 
 
-class Board:
-    """Seats of a room.
-
-    Args:
-        clock: monotonic seconds.
-    """
+class Overview:
+    """The seats of a room; `clock` returns monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
         self._clock = clock
@@ -91,14 +69,7 @@ class Board:
         }
 
     def receive(self, report: Report) -> int:
-        """Store a report.
-
-        Returns:
-            The seat's number.
-
-        Raises:
-            RoomFull: the seat is new, and the room is full.
-        """
+        """Store a report and return the seat's number; raise RoomFull for a seat too many."""
         now = self._clock()
         with self._lock:
             if report.leaving:
