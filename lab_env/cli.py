@@ -24,6 +24,7 @@ from lab_env.shop import RATE, USERS, default_topic
 # `lab --help` lists the commands in these panels, in this order.
 PANELS = {
     "Every day": ("jupyter", "goto", "progress", "reset", "up", "down", "status", "doctor"),
+    "Your way": ("path", "testout"),
     "The whole pipeline": ("tour", "load", "replay", "ledger", "bench", "campaign"),
     "Now and then": ("setup", "logs", "eject", "certificate", "cloud"),
     "For instructors": ("demo", "room", "bundle"),
@@ -600,10 +601,57 @@ def bundle(
 @app.command(epilog="Example: lab progress")
 def progress() -> None:
     """Show which exercises you have passed."""
+    from lab_env.course import paths
     from lab_env.course import progress as kept
     from lab_env.course.registry import lessons
 
-    out.print(escape(repr(kept.CourseProgress(lessons(), kept.read()))))
+    course = kept.CourseProgress(lessons(), kept.read())
+    out.print(escape(repr(course)))
+    if way := paths.ways(lessons()).get(course.kept.get("path", "")):
+        left = paths.open_steps(way, course)
+        done = f"Path {way.name}: {len(way.steps) - len(left)} of {len(way.steps)} steps done."
+        out.print(f"{done} Next: lab goto {left[0].first}" if left else done)
+
+
+@app.command(epilog="Example: lab path day")
+def path(
+    name: Annotated[
+        str, typer.Argument(help="day, week or all; without it, the three are listed")
+    ] = "",
+) -> None:
+    """Choose a way through the course: one day, one week, or all of it.
+
+    `lab progress` then shows how far you are on it.
+    """
+    from lab_env.course import paths
+    from lab_env.course.registry import lessons
+
+    if not name:
+        for way in paths.ways(lessons()).values():
+            numbers = " ".join(step.lesson.number for step in way.steps)
+            out.print(escape(f"{way.name:<5} {way.hours:4.1f} h  {way.title}\n{'':13}{numbers}"))
+        return
+    way = paths.choose(name, lessons())
+    table = _table("lesson", "", "work through", "minutes")
+    for step in way.steps:
+        entry = step.lesson
+        table.add_row(entry.number, escape(entry.title), escape(step.part), str(step.minutes))
+    out.print(table)
+    out.print(f"{way.hours:.1f} hours. Begin with: lab goto {way.steps[0].first}")
+
+
+@app.command(epilog="Example: lab testout 05")
+def testout(
+    lesson: Annotated[str, typer.Argument(help="two digits, for example 05")],
+) -> None:
+    """Make a notebook of a lesson's exercises alone, for what you already know.
+
+    Cells that are given are folded. Open it in JupyterLab and run it from the top.
+    """
+    from lab_env.course.testout import write
+
+    out.print(escape(f"Ready: {write(lesson)}"))
+    out.print("Open it in JupyterLab (make lab), and run the cells from the top.")
 
 
 @app.command(epilog="Example: lab certificate fraud")

@@ -24,7 +24,7 @@ RECORDED = REPOSITORY / "data" / "entry_seconds.json"
 ENTRY_LIMIT_S = 60  # what `lab goto` aims at
 
 _HEADING = re.compile(r"^## (.+)$", re.MULTILINE)
-_EXERCISE = re.compile(r"^### (Exercise (\S+) · .+)$", re.MULTILINE)
+EXERCISE = re.compile(r"^### (Exercise (\S+) · .+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ def section(name: str) -> Section:
     exercises = [
         Section(found[1], found[0], (found[1],), n)
         for n, text in _texts(lesson).items()
-        for found in _EXERCISE.findall(text)
+        for found in EXERCISE.findall(text)
     ]
     known = {found.name: found for found in (*sections(lesson), *exercises)}
     if name not in known:
@@ -102,4 +102,4 @@ def _texts(lesson: str) -> dict[int, str]:
 
 def _exercises(texts: dict[int, str], first: int, end: int) -> tuple[str, ...]:
     between = (text for n, text in texts.items() if first <= n < end)
-    return tuple(found[1] for text in between for found in _EXERCISE.findall(text))
+    return tuple(found[1] for text in between for found in EXERCISE.findall(text))
