@@ -320,8 +320,8 @@ def to_rows(records):
 
 # %% [markdown]
 # Each micro-batch is upserted; between changes of one order `log_position` decides. (One field, because in Hudi
-# 1.1.1 a table with several ordering fields gets no name in SQL.) What is no change of an order must become a dead
-# letter (lesson 03): the course's pipeline has [a reason for each](../lab_env/pipeline/envelopes.py).
+# 1.1.1 a table with several ordering fields gets no name in SQL.) A record that is no change of an order must
+# become a dead letter (lesson 03): the course's pipeline has [a reason for each](../lab_env/pipeline/envelopes.py).
 #
 # > **Do not copy this.** `DEMO_OPTIONS` switch off the metadata table. On a table at work [one such write deletes
 # > it](https://github.com/apache/hudi/pull/5186) for everybody: it must be on [in every
@@ -482,10 +482,9 @@ assert found["database"] == [] and [row[0] for row in found["lake"]] == ["O-1001
 assert (before["customer_id"], before["amount"], before["order_date"]) == ("", "0.00", 0)
 
 # %% [markdown]
-# **The deleted order is still there**, and no error was raised. PostgreSQL writes only the key of a deleted row
-# into its log, unless it is told otherwise. The other columns are `NOT NULL`, so Debezium fills them up: an empty
-# customer, 0.00, and day 0, which is 1 January 1970. Hudi looked for O-1001 in the partition `1970-01-01` and found
-# nothing.
+# **The deleted order is still there**, and no error was raised. By default PostgreSQL logs only the key of a
+# deleted row. The other columns are `NOT NULL`, so Debezium fills them in: an empty customer, 0.00, and day 0,
+# which is 1 January 1970. Hudi looked for O-1001 in the partition `1970-01-01` and found nothing.
 #
 # How much of the old row the database logs is the table's [**replica
 # identity**](../docs/glossary.md#replica-identity). `FULL` logs all of it, and the WAL grows by that. Then somebody
@@ -707,8 +706,7 @@ assert sent_once == sent_twice == 11
 # %% [markdown]
 # All eleven, and nothing older. By default Connect delivers **at least once**. Workers of a cluster can [switch on
 # exactly once](https://kafka.apache.org/documentation/#connect_exactlyoncesource) for a connector that supports it.
-# (This lab's worker stands alone: it keeps its offsets in a file, and forgets its connectors, so we `PUT` ours
-# again.)
+# (This lab's standalone worker keeps its offsets in a file and forgets its connectors, so we `PUT` ours again.)
 #
 # Let the replay reach the lake in two batches, of six records and of five:
 
@@ -758,8 +756,8 @@ assert list(channels["channel"]) == ["web"]
 assert after_signal == {"database": [], "lake": []}
 
 # %% [markdown]
-# Every order has its channel. Such a read is in no log, so its `source.lsn` is NULL, and a NULL in an ordering
-# field makes the upsert fail. That is why `COLUMNS` takes both positions from `source.sequence`.
+# Every order has its channel. A snapshot's read is not in the log, so its `source.lsn` is NULL, and a NULL in an
+# ordering field makes the upsert fail. That is why `COLUMNS` takes both positions from `source.sequence`.
 #
 # **Another good place to pause.** To go on another day, type `lab goto 15.3` in a terminal: it runs everything to
 # here again.
@@ -922,9 +920,9 @@ assert tasks_in_time and not any(status["tasks"] for status in statuses)
 assert run_sql(SLOT)[0] == ("lost", "wal_removed")
 
 # %% [markdown]
-# `RUNNING`, and no error. It has no task: `lab logs connect` shows that Debezium tries to get hold of the slot
-# every two seconds, up to 900 times. That is half an hour in which a dashboard of connector states is green. Watch
-# the slot (`wal_status`), and count the tasks.
+# `RUNNING`, and no error. It has no task: `lab logs connect` shows that Debezium tries to acquire the slot every
+# two seconds, up to 900 times. That is half an hour in which a dashboard of connector states is green. Watch the
+# slot (`wal_status`), and count the tasks.
 #
 # What the log had is gone. The way back is a new snapshot: the slot goes, Connect's offsets go, and the connector
 # begins as on its first day. (With `snapshot.mode=when_needed` Debezium decides that itself.)

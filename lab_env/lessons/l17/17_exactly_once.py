@@ -39,8 +39,8 @@
 # ## Start
 #
 # The shop sends 1,000 events. Then we kill the writer, so it is a process of its own. Two cells write its program:
-# what it reads, and how Hudi's streaming sink writes it, at most 250 messages per batch. (`DEMO_OPTIONS` leave out
-# the metadata table and cleaning.)
+# first what it reads, then how Hudi's streaming sink writes it. A batch has at most 250 messages. (`DEMO_OPTIONS`
+# leave out the metadata table and cleaning.)
 
 # %%
 from lab_env import Lab
@@ -104,8 +104,8 @@ if __name__ == "__main__":
     start_stream(events, lab.path("orders"), lab.path("_checkpoints/orders")).awaitTermination()
 
 # %% [markdown]
-# Start the writer, and this notebook's own session. They share nothing but the object store and Kafka. Read on
-# meanwhile.
+# Start the writer, then this notebook's own session. They share only the object store and Kafka. Read on while they
+# start.
 
 # %%
 import sys
@@ -139,10 +139,10 @@ spark = lab.start_spark(INTERPRETED)
 # | the completed [**instant**](../docs/glossary.md#instant) on the timeline | Hudi | the write is done; **it contains the number N** |
 # | `commits/N` in the checkpoint | Spark | batch N is done |
 #
-# (With the metadata table on, its commit stands before the fourth, and counts only with it.)
+# (With the metadata table on, its commit comes before the fourth, and counts only together with it.)
 #
-# The moment to look for lies between the third and the fourth. The next cell stops the writer's JVM with the signal
-# SIGSTOP again and again, looks at the store, and keeps it frozen once three looks in a row agree.
+# We want the moment between the third and the fourth. The next cell keeps stopping the writer's JVM (SIGSTOP) and
+# looking at the store. It accepts the moment when three looks in a row agree.
 
 # %%
 from lab_env.lessons.l17.receipts import read_receipts
@@ -225,7 +225,7 @@ assert after_kill == frozen and writer.process.poll() is not None
 # ### Exercise 17.1 · What will a restart do?
 #
 # You know three numbers: the newest batch in `offsets`, in `commits`, and in a complete commit of the table (-1:
-# none). Write the function that tells what a restart does first:
+# none). Write a function that returns what a restart does first:
 #
 # - the number of the batch that Spark runs,
 # - `"again"` if its messages are those of an old plan, `"new"` if they are planned now,
@@ -282,8 +282,8 @@ def restart(offsets, commits, table):
 
 
 # %% [markdown]
-# Ask your function, then find out: the same query, the same checkpoint, but no limit per batch. What was not
-# planned comes in one batch.
+# Ask your function, then restart: the same query and checkpoint, but no limit per batch, so all that was not
+# planned comes in one.
 
 # %%
 from lab_env.lessons.l17.receipts import as_restart  # an answer of yours in any form
@@ -330,8 +330,8 @@ assert "rollback" in {instant.action for instant in repaired.new_instants}
 assert ledger.ok
 
 # %% [markdown]
-# The batch was done again with its old plan. Before that, Hudi found the unfinished write. A table of one writer
-# takes it for dead: Hudi deleted its data file (the marker says which) and recorded a
+# The batch ran again with its old plan. First, Hudi found the unfinished write. With a single writer it takes such
+# a write for dead: it deleted the data file (the marker names it) and recorded a
 # [**rollback**](../docs/glossary.md#rollback). With two writers that is dangerous: lesson 18.
 #
 # The other dangerous moment: the writer dies *after* the instant is complete, before Spark writes `commits/N`. We
@@ -396,8 +396,8 @@ spark.sql("""
 """).toPandas()
 
 # %% [markdown]
-# `default_single_writer` is the stream's [**identifier**](../docs/glossary.md#identifier-of-a-stream), a name that
-# Hudi gives it unless you do. The number belongs to this name.
+# `default_single_writer` is the stream's [**identifier**](../docs/glossary.md#identifier-of-a-stream), here the
+# default one. The number belongs to this name.
 #
 # Now a colleague tidies up. Checkpoints look like small technical files, so ours is deleted. The table stays. The
 # shop sends 500 more events, and the stream is started again, from the beginning of the topic.
@@ -534,9 +534,9 @@ assert tomorrow == (1, "new", "skip")
 # %% [markdown]
 # ## A sink of your own
 #
-# Finance wants every *message* about payments in an audit table, one row each, even if it was sent twice. (Here
-# they are order events again.) The sink is a function, called by `foreachBatch`; its operation is `insert`, which
-# looks for no known keys.
+# Finance wants every *message* about payments in an audit table, one row each, even if it was sent twice. The key
+# `id` is made of topic, partition and offset. The sink is a function, called by `foreachBatch`; its operation is
+# `insert`, which looks for no known keys.
 #
 # It dies once: after the write of batch 0, before it returns. (As a Python exception, so that the notebook
 # survives.) With each write it leaves a note: the stream's name and the number of the batch.
@@ -759,7 +759,7 @@ assert ended[False] == "all delivered" and counted[False] == {"rows": 50, "messa
 
 # %% [markdown]
 # `failOnDataLoss` is true by default, and it is right: somebody has to know. With `false` only a WARN in the
-# executor's log tells of the 30. When it has stopped your stream: note the range, start *once* with `false`, set it
+# executor's log mentions the 30. When it has stopped your stream: note the range, start *once* with `false`, set it
 # back, and fetch the range from the sender.
 #
 # ### Exercise 17.4 · Who would have noticed?
@@ -831,7 +831,7 @@ print(lost_messages, "messages are missing")
 assert lost_messages == 30
 
 # %% [markdown]
-# What is missing before the first row and after the last it cannot see: compare those with the topic's own offsets.
+# It cannot see what is missing before the first row or after the last: for that, ask the topic for its offsets.
 #
 # ### Files that are damaged
 #
@@ -959,11 +959,11 @@ def count_with_spark(address, metadata):
 
 
 # %% [markdown]
-# Each reader now meets some damage, one kind at a time, each put right again. The third reader, hudi-rs, uses the
-# metadata table by itself.
+# Now three readers get damaged files, one kind at a time; each file is restored afterwards. The third, hudi-rs,
+# uses the metadata table by itself.
 #
-# A writer that dies may leave half a block at the end of a log in a folder, so there Hudi looks for such blocks. On
-# S3 a `PUT` is there as a whole or not at all, so there Hudi 1.1.1 does not look.
+# In a folder, a dying writer may leave half a block at the end of a log, so Hudi looks for such blocks. On S3 a
+# `PUT` arrives whole or not at all, so Hudi 1.1.1 does not look.
 #
 # **Predict:** Spark reads the table on the object store whose log lacks its last 40 bytes. What does it say?
 
@@ -1011,7 +1011,7 @@ assert verdicts["base file: lost"] == ("error: FileNotFoundException", lost, "er
 #   block*](../docs/glossary.md#corrupt-block): the orders have their old values, and the next compaction makes them
 #   permanent.
 # - **Changed bytes** in a log are noticed by nobody: its blocks have no checksum. That is left to the store.
-# - **A lost file** is noticed by a reader that has a list to miss it from: the [**metadata
+# - **A lost file** is noticed by a reader that has a list of the files, the [**metadata
 #   table**](../docs/glossary.md#metadata-table). (Your read ignored that list. A *write* with the same option
 #   [deletes it](https://github.com/apache/hudi/pull/5186), for everybody.)
 #
@@ -1026,9 +1026,9 @@ assert verdicts["base file: lost"] == ("error: FileNotFoundException", lost, "er
 # %% [markdown]
 # ## A poisoned message
 #
-# Somebody sends an order whose `order_id` is null. Our writer parses and does not validate, so it lets it through.
-# A record key must not be null: the write fails. This time the writer is the session of this notebook. **Finish
-# 17.2 to 17.5 before you go on.**
+# Somebody sends an order whose `order_id` is null. Our writer does not validate, so the event gets through. A
+# record key must not be null: the write fails. This time the writer is the session of this notebook. **Finish 17.2
+# to 17.5 before you go on.**
 
 # %%
 import json
@@ -1176,5 +1176,5 @@ assert all(row.failed == row.not_run == 0 for row in counts.values())
 #   looks unfinished, and its rows are gone for every reader. The lab's writer compares its checkpoint with the
 #   table's newest commit when it starts, and raises an error.
 #
-# Each guarded row is one that you have to guard in a pipeline of your own. For a small campaign, 14 faults in six
-# minutes, type `lab campaign` in a terminal.
+# Guard each of these in your own pipeline. For a small campaign, 14 faults in six minutes, type `lab campaign` in a
+# terminal.

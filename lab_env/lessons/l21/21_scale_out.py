@@ -111,8 +111,8 @@ assert len(executors) == 2 and len(jvms) == 6
 # - The **keys** of the object store are in the environment of the workers, so no Spark page shows them.
 # - Whoever reaches a master may run code on its workers, unless it takes a secret (`spark.authenticate`).
 #
-# The guide [On your own cluster](../docs/cluster.md) has the settings. `SparkPages` reads Spark's [**REST
-# interface**](../docs/glossary.md#rest-interface-of-spark), which its web page has besides.
+# The guide [On your own cluster](../docs/cluster.md) has the settings. Besides its web page Spark has a [**REST
+# interface**](../docs/glossary.md#rest-interface-of-spark); `SparkPages` reads it.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 6 minutes. Ask first how many JVMs are at work; most answer four or two: "there are two cores".
@@ -120,7 +120,7 @@ assert len(executors) == 2 and len(jvms) == 6
 # %% [markdown]
 # ## What decides how many cores work
 #
-# The pipeline of the lesson: `parse` notes down which task parsed a row, `spark_partition_id()` is the number of
+# This is the lesson's pipeline. `parse` records which task parsed a row: `spark_partition_id()` is the number of
 # the task in its stage. (`DEMO_OPTIONS` leave out the metadata table and cleaning.)
 
 # %%
@@ -210,11 +210,11 @@ assert read["1 partition"].sum() == read["4 partitions"].sum()
 assert at_once(parsing["1 partition"]) == 1
 
 # %% [markdown]
-# One. A task reads a partition in its order, and a task runs on one core. The second machine is paid for and idles.
-# So the first bound is the topic: **its partitions**.
+# One. A task reads a partition in its order, and a task runs on one core. You pay for the second machine, and it
+# idles. So the first bound is the topic: **its partitions**.
 #
 # The second bound is the table. Within one write, one task writes a file group, so **buckets** (or file groups)
-# bound the tasks that write. Here is the same hour into a table of one bucket and into one of four.
+# bound the tasks that write. Here is the same hour in a table of one bucket and in one of four.
 
 
 # %%
@@ -409,8 +409,8 @@ print("the ledger agrees:", ledger.ok)
 batches
 
 # %% [markdown]
-# Its worker started another executor, and Spark asked somebody for what was lost. Every batch is there once, with
-# one commit. (*rows read* counts each try that succeeded, a second one as well: it is no count of messages.)
+# The worker started another executor, and Spark ran the lost tasks again. Every batch is there once, with one
+# commit. (*rows read* counts each try that succeeded, a second one as well: it is no count of messages.)
 #
 # ### Exercise 21.2 · What was done twice?
 #
@@ -547,9 +547,9 @@ assert runs.groupby("cores")["at once"].max().to_dict() == {1: 1, 2: 2}
 assert 0.5 < per_row[2] / per_row[1] < 2
 
 # %% [markdown]
-# *core-ms per row* is processor time of the tasks. More cores do not make the work less; they share it. The seconds
-# are the clock's. Here both "machines", the driver, Kafka and MinIO compete for the same cores, so what you gain by
-# the second core is a **lower bound** of what you would gain elsewhere.
+# *core-ms per row* is the processor time of the tasks: more cores share the work, they do not reduce it. *seconds*
+# is the clock's time. Here both "machines", the driver, Kafka and MinIO compete for the same cores, so what you
+# gain by the second core is a **lower bound** of what you would gain elsewhere.
 #
 # A batch has a part that no core can share: its plan, the writes that wait for each other, the commit. So
 #
