@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Generator
-from concurrent.futures import Future
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -124,18 +123,6 @@ def start_writer(lab, script: Path) -> WriterProcess:
     writer = WriterProcess(process, log)
     atexit.register(writer.kill)
     return writer
-
-
-def wait_for_plan(lab, checkpoint: str, work: Future, seconds: float = 60) -> None:
-    """Wait until a stream has planned a batch, or until `work`, which runs it, has ended.
-
-    After `seconds` the wait ends without an error.
-    """
-    deadline = time.monotonic() + seconds
-    while (
-        time.monotonic() < deadline and not work.done() and not lab.files(f"{checkpoint}/offsets")
-    ):
-        time.sleep(0.05)
 
 
 def jvm_of_session() -> subprocess.Popen:

@@ -1,6 +1,6 @@
 # ---
 # title: "Two more machines: what becomes faster, what does not, and what does it cost?"
-# minutes: {teach: 41, do: 29}
+# minutes: {teach: 28, do: 25}
 # needs: ["02", "03", "05", "17"]
 # services: [minio, kafka, kinesis, cluster]
 # jupyter:
@@ -29,20 +29,22 @@
 # - compute the cores for a load from a measured line, and say when no number is enough (21.3),
 # - work out the bill of a managed service (21.4).
 #
-# You will also know how far two measured points carry, and what they do not say.
-#
 # ## What you need
 #
-# Lesson 02: a partition is read in its order; a shard has limits. Lesson 03: a stream and its batches. Lessons 04 and
-# 05: the ordering field, file groups. Lesson 17: a batch that was not committed is done again. 70 minutes, with
-# a good place to pause after the second section.
+# Lessons 02 and 03: a partition is read in its order; a stream and its batches. Lessons 04 and 05: the ordering
+# field, file groups. Lesson 17: a batch that was not committed is done again. 53 minutes, with a good place to
+# pause after the second section, and an appendix about Kinesis.
 
 # %% [markdown]
 # ## Start
 #
 # The lab starts a small Spark cluster: one [**master**](../docs/glossary.md#master) and two
-# [**workers**](../docs/glossary.md#worker). Each worker offers one core. They are processes of this machine, but to
-# Spark they are machines: they share no memory with your notebook, and they can die without it.
+# [**workers**](../docs/glossary.md#worker) of one core each. They are processes of this machine, but to Spark they
+# are machines: they share no memory with your notebook, and they can die without it.
+#
+# The shop's events go into three topics. `orders` has one hour in one partition; `orders-4` has the same events in
+# four, by the order's id. `backlog` has one partition and eight hours: what waits after a long outage. No event is
+# late, doubled or malformed: today the machines are the subject.
 
 # %%
 import math
@@ -54,13 +56,8 @@ from lab_env.lessons.l21.load import events_in_order
 from lab_env.pipeline.session import INTERPRETED
 from lab_env.platform.brokers.topics import ensure_topic
 
-lab = Lab.start("21", "cluster", "kinesis")
+lab = Lab.start("21", "cluster", optional="kinesis")  # Kinesis: for the appendix
 KAFKA = lab.endpoints.kafka_bootstrap
-
-# %% [markdown]
-# The shop's events go into three topics. `orders` has one hour in one partition; `orders-4` has the same events in
-# four, by the order's id. `backlog` has one partition and eight hours: what waits after a long outage. In each of
-# them no event is late, doubled or malformed: today the machines are the subject.
 
 # %%
 orders, orders_4, backlog = lab.topic("orders"), lab.topic("orders-4"), lab.topic("backlog")
@@ -71,48 +68,31 @@ for topic, partitions, hours in ((orders, 1, 1), (orders_4, 4, 1), (backlog, 1, 
 # %% [markdown]
 # ## The same code, another master
 #
-# One property decides where the work is done: `spark.master`. So far it was `local[2]`. Now it is the address of the
-# cluster.
+# One property decides where the work is done: `spark.master`. So far it was `local[2]`, now it is the address of
+# the cluster. Then we ask each task in which process it runs: `reflect` calls a static method of Java where the row
+# is computed.
 
 # %%
 # Tables of a few thousand rows: to compile each query costs more than the compiled query saves.
 spark = lab.start_spark(INTERPRETED | {"spark.master": lab.address("cluster")})
 
-# %% [markdown]
-# **Predict:** how many JVMs are at work for this one session?
-
-# %%
-lab.predict("21.p1", ..., tolerance=0)
-
-# %% [markdown]
-# Ask each task in which process it runs. `reflect` calls a static method of Java where the row is computed. Then ask
-# Spark whom it knows: beside its web page it has a [**REST interface**](../docs/glossary.md#rest-interface-of-spark),
-# which the rest of this lesson reads.
-
-# %%
 process = "reflect('java.lang.ProcessHandle', 'current') AS process"
 where = spark.range(0, 6, 1, numPartitions=6).selectExpr("id AS row", process).toPandas()
 where
 
 # %%
+from IPython.display import HTML
+
+from lab_env.lessons.l21.figures import draw_processes, processes
 from lab_env.lessons.l21.machines import wait_for_executors
 from lab_env.lessons.l21.tasks import SparkPages
 
 wait_for_executors(spark, 2)  # a JVM each: some seconds
 pages = SparkPages(spark)
-pages.executors()
-
-# %%
-from IPython.display import HTML
-
-from lab_env.lessons.l21.figures import draw_processes, processes
-
 boxes = processes(spark)
-HTML(draw_processes(boxes))
-
-# %%
 jvms = [box for box in boxes if box.jvm]
-lab.record_actual("21.p1", len(jvms))
+print(len(jvms), "JVMs")
+HTML(draw_processes(boxes))
 
 # %% name="where-tasks-run" proof="Tasks run in the executors' JVMs, in no other process of the session."
 executors = {str(box.pid) for box in boxes if box.name.startswith("executor")}
@@ -120,35 +100,28 @@ assert set(where["process"]) <= executors
 assert len(executors) == 2 and len(jvms) == 6
 
 # %% [markdown]
-# Six: a master, two workers, two executors and the driver. Master and workers only arrange things. Your notebook talks
-# to the [**driver**](../docs/glossary.md#driver), which plans each batch, hands out tasks and commits. The rows are in
-# the [**executors**](../docs/glossary.md#executor), which the workers have started for this session. A variable of this
-# notebook does not exist there; on real machines a file of this one's disk does not, either.
+# Six JVMs: a master, two workers, two executors and the driver. Master and workers only arrange things. Your
+# notebook talks to the [**driver**](../docs/glossary.md#driver), which plans each batch, hands out tasks and
+# commits. The rows are in the [**executors**](../docs/glossary.md#executor), which the workers have started for
+# this session. A variable of this notebook does not exist there; on real machines a file of its disk does not,
+# either. So more has to be right than one property:
 #
-# That is why more than one property changes on real machines. These did, for this session:
-
-# %%
-for name in ("master", "driver.host", "executor.memory", "authenticate"):
-    print(f"spark.{name:16}", spark.sparkContext.getConf().get(f"spark.{name}"))
-
-# %% [markdown]
-# - The **jars** (Kafka, S3, Hudi) must be on every machine. Here all machines share one disk, so a class path is
-#   enough; between machines `spark.jars` lets the driver hand them out.
-# - Executors call the driver back: `spark.driver.host` must be an address that *they* reach. Here it is this machine.
+# - The **jars** (Kafka, S3, Hudi) must be on every machine. `spark.jars` lets the driver hand them out.
+# - Executors call the driver back: `spark.driver.host` must be an address that *they* reach.
 # - The **keys** of the object store are in the environment of the workers, so no Spark page shows them.
-# - Whoever reaches a master may run code on its workers. So there is a secret (`spark.authenticate`), and it is in no
-#   cell.
+# - Whoever reaches a master may run code on its workers, unless it takes a secret (`spark.authenticate`).
 #
-# The guide [On your own cluster](../docs/cluster.md) has the settings for machines that are really apart.
+# The guide [On your own cluster](../docs/cluster.md) has the settings. Besides its web page Spark has a [**REST
+# interface**](../docs/glossary.md#rest-interface-of-spark); `SparkPages` reads it.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 8 minutes. Most answer four or two to the first prediction: "there are two cores".
+# *For instructors.* 6 minutes. Ask first how many JVMs are at work; most answer four or two: "there are two cores".
 
 # %% [markdown]
 # ## What decides how many cores work
 #
-# These three functions are the pipeline of the lesson. `parse` notes down which task parsed a row:
-# `spark_partition_id()` is the number of the task in its stage.
+# This is the lesson's pipeline. `parse` records which task parsed a row: `spark_partition_id()` is the number of
+# the task in its stage. (`DEMO_OPTIONS` leave out the metadata table and cleaning.)
 
 # %%
 from pyspark.sql import functions as F
@@ -202,7 +175,7 @@ def start_upsert(rows, table, checkpoint, options=ORDERS):
 # **Predict:** the topic has one partition, and two cores are free. How many tasks parse at the same time?
 
 # %%
-lab.predict("21.p2", ..., tolerance=0)
+lab.predict("21.p1", ..., tolerance=0)
 
 # %%
 from lab_env.lessons.l21.figures import draw_tasks
@@ -227,11 +200,8 @@ parsing = {
     "1 partition": tasks_of(lambda: parse_only(orders)),
     "4 partitions": tasks_of(lambda: parse_only(orders_4)),
 }
+lab.record_actual("21.p1", at_once(parsing["1 partition"]))
 HTML(draw_tasks(parsing))
-
-# %%
-lab.record_actual("21.p2", at_once(parsing["1 partition"]))
-pd.DataFrame({name: tasks["rows_read"] for name, tasks in parsing.items()})
 
 # %% name="partitions-are-tasks" proof="Each partition of the topic is one task: one partition keeps one core busy."
 read = {name: tasks.query("rows_read > 0")["rows_read"] for name, tasks in parsing.items()}
@@ -240,16 +210,11 @@ assert read["1 partition"].sum() == read["4 partitions"].sum()
 assert at_once(parsing["1 partition"]) == 1
 
 # %% [markdown]
-# One. A task reads a partition, or a part of one, in its order, and a task runs on one core. The second machine is paid
-# for and idles. So the first bound is the topic: **its partitions**.
+# One. A task reads a partition in its order, and a task runs on one core. You pay for the second machine, and it
+# idles. So the first bound is the topic: **its partitions**.
 #
-# The second bound is the table. A file group has one writer at a time, so **buckets** (or file groups) bound the tasks
-# that write. Here is the same hour into a table of one bucket and into one of four.
-#
-# **Predict:** how many tasks write the table of one bucket?
-
-# %%
-lab.predict("21.p3", ..., tolerance=0)
+# The second bound is the table. Within one write, one task writes a file group, so **buckets** (or file groups)
+# bound the tasks that write. Here is the same hour in a table of one bucket and in one of four.
 
 
 # %%
@@ -259,45 +224,40 @@ def upsert_into(buckets):
     return start_upsert(parse(read_topic(orders_4)), table, lab.scratch("checkpoint"), options)
 
 
-writing = {f"{n} bucket{'s' * (n > 1)}": tasks_of(lambda n=n: upsert_into(n)) for n in (1, 4)}
-HTML(draw_tasks(writing))
-
-
-# %%
 def writers(tasks):
     """The tasks of the last stage that got rows through a shuffle: those that wrote the table."""
     fetched = tasks[tasks["rows_fetched"] > 20]
     return fetched[fetched["stage"] == fetched["stage"].max()]
 
 
+writing = {f"{n} bucket{'s' * (n > 1)}": tasks_of(lambda n=n: upsert_into(n)) for n in (1, 4)}
 written_by = {name: len(writers(tasks)) for name, tasks in writing.items()}
-lab.record_actual("21.p3", written_by["1 bucket"])
-written_by
+print(written_by)
+HTML(draw_tasks(writing))
 
 # %% name="buckets-are-tasks" proof="As many tasks write as the table has buckets."
 assert written_by == {"1 bucket": 1, "4 buckets": 4}
 assert all(at_once(tasks) <= 2 for tasks in writing.values())
 
 # %% [markdown]
-# Kafka's partitions bound who reads, buckets bound who writes, and cores bound how many of them work *at once*. Where
-# the middle of the job is one step of one process, as the plan and the commit are, no number of machines helps: those
-# are the gaps in the picture.
+# Partitions bound who reads, buckets bound who writes, and cores bound how many of them work *at once*. Where the
+# middle of the job is one step of one process, as the plan and the commit are, no machine helps: those are the gaps
+# in the picture.
 #
 # > **Declared cores are not cores.** A worker offers as many as its `--cores` says. Nothing checks that they exist.
-# > *How many cores do I need?* comes back to that.
 #
 # ### More tasks than partitions
 #
-# Kafka's source can cut a partition into several ranges of offsets: `minPartitions`. Then several tasks read what one
-# partition holds. That is a promise broken: so far the events of one order came in their order.
+# Kafka's source can cut a partition into several ranges of offsets: `minPartitions`. Then several tasks read what
+# one partition holds.
 #
-# A colleague's table relies on it. It has no ordering field: the row that is written last wins
-# (`COMMIT_TIME_ORDERING`). With one task it was right for a year. Now it gets four.
+# A colleague's table has no ordering field: the row that is written last wins (`COMMIT_TIME_ORDERING`). With one
+# task it was right for a year. Now it gets four.
 #
 # **Predict:** how does her table fare?
 
 # %%
-lab.predict("21.p4", ..., choices=("it is right", "orders are missing", "orders are old versions"))
+lab.predict("21.p2", ..., choices=("it is right", "orders are missing", "orders are old versions"))
 
 # %%
 from lab_env.lessons.l21.checks import read_table
@@ -311,18 +271,16 @@ for name, options in {"1 task": {}, "4 tasks": {"minPartitions": 4}}.items():
     start_upsert(rows, table, lab.scratch("checkpoint"), HERS).awaitTermination()
     compared[name] = lab.ledger(orders).reconcile_table(read_table(table))
     table = empty_copy(lab, table, "hers")  # a stream that has to make its table waits 5 s
-pd.DataFrame({name: vars(found) for name, found in compared.items()}).loc[
-    ["rows", "expected", "missing", "stale", "ghost"]
-]
-
-# %%
 four = compared["4 tasks"]
 lab.record_actual(
-    "21.p4",
+    "21.p2",
     "orders are missing" if four.missing
     else "orders are old versions" if four.stale
     else "it is right",
 )  # fmt: skip
+pd.DataFrame({name: vars(found) for name, found in compared.items()}).loc[
+    ["rows", "expected", "missing", "stale", "ghost"]
+]
 
 # %% name="split-order" proof="One partition in several tasks breaks its order: without an ordering field orders are stale."
 assert compared["1 task"].ok
@@ -330,18 +288,15 @@ assert not four.missing and four.stale > 0
 
 # %% [markdown]
 # Nothing failed, and no row is missing. But orders are old versions, and where an erasure lost, the order is back
-# (*ghost*). Which of two rows is written last now depends on which machine was faster.
-#
-# The ordering field repairs that: with `order_ts` the newest event wins, whichever task comes first (lesson 04). So
-# decide by a field of the *event* before you scale out.
+# (*ghost*): which of two rows is written last now depends on which machine was faster. So decide by a field of the
+# *event* before you scale out: with `order_ts` the newest event wins, whichever task comes first (lesson 04).
 #
 # ### Exercise 21.1 · Give every core work
 #
-# The topic `orders` has one partition, and you cannot change it: other teams rely on it. Write the function that brings
-# a topic's events into a table. Every core has to parse, and every order must be there in its newest version. It
-# returns the running query. `**options` go to the source; the rest of the lesson uses your function.
-#
-# `read_topic`, `parse` and `start_upsert` are yours to use. There is more than one way.
+# The topic `orders` has one partition, and you cannot change it: other teams rely on it. Write the function that
+# brings a topic's events into a table. Every core has to parse, and every order must be there in its newest
+# version. It returns the running query; `**options` go to the source. `read_topic`, `parse` and `start_upsert` are
+# yours to use. There is more than one way.
 
 
 # %% exercise="21.1"
@@ -402,12 +357,12 @@ def ingest(topic, table, checkpoint, **options):
 # 4 → 3: as with five
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 17 minutes. Draw partitions as lanes of a motorway before they see the picture. The usual wrong answer to 21.1 is
+# *For instructors.* 14 minutes. Draw partitions as lanes of a motorway before they see the picture. The usual wrong answer to 21.1 is
 # `spark.sql.shuffle.partitions`. *Short of time:* show the table of one bucket only.
 
 # %% [markdown]
-# **A good place to pause.** To go on another day, type `lab goto 21c` in a terminal: it runs everything to
-# here again.
+# **A good place to pause.** To go on another day, type `lab goto 21c` in a terminal: it runs everything to here
+# again.
 #
 # ## A machine dies
 #
@@ -417,7 +372,7 @@ def ingest(topic, table, checkpoint, **options):
 # **Predict:** what is done again?
 
 # %%
-lab.predict("21.p5", ..., choices=("the whole batch", "what was lost of it", "nothing"))
+lab.predict("21.p3", ..., choices=("the whole batch", "what was lost of it", "nothing"))
 
 # %%
 from lab_env.lessons.l21.machines import kill_while_it_works
@@ -438,13 +393,6 @@ tasks = pages.tasks(after=died.first_stage)
 HTML(draw_tasks({"the backlog, and an executor that died": tasks}))
 
 # %%
-pages.executors()
-
-# %% [markdown]
-# The master noticed that the process had ended, and its worker started another executor. Spark asked somebody else for
-# what was lost. Look at the batches of the query, and at what the table knows of them:
-
-# %%
 orders_path = places[died.attempt]
 batches = pd.DataFrame(
     {"batch": report["batchId"], "rows read": report["numInputRows"]}
@@ -456,21 +404,18 @@ batches["commits that say so"] = [
     sum(str(n) in (commit.checkpoint or {}).values() for commit in commits)
     for n in batches["batch"]
 ]
+ledger = lab.ledger(backlog).reconcile_table(read_table(orders_path))
+print("the ledger agrees:", ledger.ok)
 batches
 
-# %%
-ledger = lab.ledger(backlog).reconcile_table(read_table(orders_path))
-ledger
-
 # %% [markdown]
-# Every batch is there once, with one commit. A try that failed is not counted as *rows read*. Where a task had read
-# its messages to the end and its result was lost, Spark reads and counts them again: then *rows read* is more than
-# the batch got from the topic.
+# The worker started another executor, and Spark ran the lost tasks again. Every batch is there once, with one
+# commit. (*rows read* counts each try that succeeded, a second one as well: it is no count of messages.)
 #
 # ### Exercise 21.2 · What was done twice?
 #
-# `tasks` has one row per *try* of a task. Write the function that counts the tasks that ran more than once. Careful:
-# there are three ways to lose a task.
+# `tasks` has one row per *try* of a task. Write the function that counts the tasks that ran more than once.
+# Careful: there are three ways to lose a task.
 #
 # - It was at work on the dead machine: its try has the status `FAILED`.
 # - It had *succeeded* there, and its result was still needed.
@@ -531,7 +476,7 @@ lab.use_reference("21.2")
 twice, in_all = int(done_twice(tasks)), len(tasks.groupby(["stage", "task"]))
 print(f"{twice} of {in_all} tasks ran more than once")
 again = "what was lost of it" if 0 < twice < in_all else "the whole batch" if twice else "nothing"
-lab.record_actual("21.p5", again)
+lab.record_actual("21.p3", again)
 
 # %% name="only-what-was-lost" proof="A dead machine costs the tasks that were lost; the batch has one number and one commit."
 assert ledger.ok and 0 < twice < in_all
@@ -539,31 +484,28 @@ assert list(batches["batch"]) == list(range(len(batches)))
 assert set(batches["commits that say so"]) == {1}
 
 # %% [markdown]
-# Only what was lost. Compare lesson 17: there the *driver* died, and the whole batch was done again. The driver knows
-# which results it still needs, and where they were, so an executor may die. The driver may not: on a cluster, too,
-# something has to restart it.
+# Only what was lost. In lesson 17 the *driver* died, and the whole batch was done again. The driver knows which
+# results it still needs, and where they were, so an executor may die. The driver may not: on a cluster, too,
+# something has to restart it. What the dead task had begun to write is not in the table: its marker tells the
+# commit that this file does not belong.
 #
-# - `numInputRows` counts the rows of each try that succeeded, a second one as well: it is no count of messages. Ask
-#   the ledger.
-# - What the dead task had begun to write is not in the table: its marker tells the commit that this file does not
-#   belong.
-#
-# > **Documented, not measured** (Spark 3.5, configuration page, read November 2026). Four failures of *one* task end
-# > the batch (`spark.task.maxFailures`); with `local[2]`, where driver and executor are one JVM, the first one does. A
-# > machine that is cut off without a word, such as a pulled cable, is noticed only after `spark.network.timeout`, two
-# > minutes by default. Until then its tasks only look slow.
+# > **Documented, not measured** ([Spark 3.5](https://spark.apache.org/docs/3.5.7/configuration.html)). Four
+# > failures of *one* task end the batch (`spark.task.maxFailures`); with `local[2]` the first one does. A machine
+# > that is cut off without a word only looks slow, until a standalone master drops it after 60 s
+# > ([`spark.worker.timeout`](https://spark.apache.org/docs/3.5.7/spark-standalone.html); 20 s in this lab).
+# > Elsewhere `spark.network.timeout` counts, 120 s.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 11 minutes. Before the picture appears, let the group say what "the batch" is: the number in
+# *For instructors.* 9 minutes. Before the picture appears, let the group say what "the batch" is: the number in
 # the checkpoint, the commit, or the work. Common answer: the whole batch, from lesson 17. *Short of time:* skip the
 # table of batches.
 
 # %% [markdown]
 # ## How many cores do I need?
 #
-# Measure, fit, compute, and say how sure you are. The measurement: batches of two sizes, on two cores and on one. Each
-# query makes four batches; the first one makes the table's files, the other three are our rounds. (The empty table is
-# there before: a stream that finds none looks for it for five seconds.)
+# Measure, fit, compute, and say how sure you are. The measurement: batches of two sizes, on two cores and on one.
+# Each query makes four batches; the first one makes the table's files, the other three are our rounds. In between
+# the lab stops the second worker, and the session goes on with what it has.
 
 # %%
 SIZES = {orders: 2_416, backlog: 19_326}  # messages per batch: a quarter of each topic
@@ -588,10 +530,6 @@ def measure(cores):
 
 on_two = measure(cores=2)
 
-# %% [markdown]
-# Now one machine goes: the lab stops the second worker, and its executor ends with it. The session goes on with what it
-# has.
-
 # %%
 from lab_env.lessons.l21.machines import start_worker, stop_worker
 
@@ -609,17 +547,17 @@ assert runs.groupby("cores")["at once"].max().to_dict() == {1: 1, 2: 2}
 assert 0.5 < per_row[2] / per_row[1] < 2
 
 # %% [markdown]
-# *core-ms per row* is processor time of the tasks, which a busy machine changes less than the clock's seconds. More cores do not make the work
-# less; they share it. The seconds are the clock's. On this machine both "machines", the driver, Kafka and MinIO compete
-# for the same cores, so what you gain here by the second core is a **lower bound** of what you would gain elsewhere.
+# *core-ms per row* is the processor time of the tasks: more cores share the work, they do not reduce it. *seconds*
+# is the clock's time. Here both "machines", the driver, Kafka and MinIO compete for the same cores, so what you
+# gain by the second core is a **lower bound** of what you would gain elsewhere.
 #
 # A batch has a part that no core can share: its plan, the writes that wait for each other, the commit. So
 #
 # $$T(n, c) = a + b \cdot \frac{n}{c}$$
 #
-# for n rows on c cores: a seconds per batch, b core-seconds per row. Least squares finds both from the fastest round
-# of each setting, because whatever disturbs a batch only adds time. To see how sure they are, take one round of each
-# setting, in every combination, and fit again: that is what the rounds *allow*.
+# for n rows on c cores: a seconds per batch, b core-seconds per row. Least squares finds both from the fastest
+# round of each setting, because whatever disturbs a batch only adds time. To see how sure they are, we fit each
+# combination of rounds again: that is what the rounds *allow*.
 
 # %%
 from lab_env.lessons.l21.capacity import fit
@@ -636,10 +574,10 @@ print("b:", fitted.b.shown(3, factor=1000), "core-milliseconds per row")
 HTML(draw_line(runs, fitted))
 
 # %% [markdown]
-# **Predict:** by this line, how many times as fast as on one core is a batch of 19,326 rows on 64 cores?
+# **Predict:** by your *a* and *b*, how many times as fast as on one core is a batch of 19,326 rows on 64 cores?
 
 # %%
-lab.predict("21.p6", ..., choices=("less than 10 times", "10 to 40 times", "more than 40 times"))
+lab.predict("21.p4", ..., choices=("less than 10 times", "10 to 40 times", "more than 40 times"))
 
 # %%
 from lab_env.lessons.l21.figures import draw_reach
@@ -647,7 +585,7 @@ from lab_env.lessons.l21.figures import draw_reach
 reach = fitted.speedup(rows=19_326, cores=64)
 print("64 cores, 19,326 rows:", reach.shown(1), "times as fast")
 lab.record_actual(
-    "21.p6",
+    "21.p4",
     "less than 10 times" if reach.middle < 10
     else "10 to 40 times" if reach.middle <= 40
     else "more than 40 times",
@@ -660,14 +598,12 @@ assert fitted.line.a > 0 and fitted.line.b > 0
 assert small < reach.middle < large < 64
 
 # %% [markdown]
-# The line does not say what *a* consists of. By the gaps in the picture of the tasks it is what surrounds the rows: the
-# plan, the listings, **the commit**.
 # So the way to use more cores is a longer batch: twice the interval, twice the rows, the same *a*. **A longer batch
-# buys throughput with freshness.** That is the trade of this whole lesson.
+# buys throughput at the price of freshness.**
 #
-# How far may you trust that picture? Only the two smaller sizes of batch were run, and only in the grey strip. The
-# line assumes that cores never get in each other's way. Gunther's universal scalability law has one more number: what
-# each *pair* of cores costs by agreeing. Here are three laws that all go through your measured points:
+# How far may you trust that picture? Only the grey strip was measured. And the line assumes that cores never get in
+# each other's way: Gunther's universal scalability law adds what each *pair* of cores costs by agreeing. Here are
+# three laws that all go through your measured points:
 
 # %%
 from lab_env.lessons.l21.capacity import serial_share, speedup_by_usl
@@ -686,18 +622,17 @@ on_2, on_64 = ([speedup_by_usl(c, serials[talk], talk) for talk in talks] for c 
 assert max(on_2) - min(on_2) < 1e-9 and max(on_64) > 1.1 * min(on_64)
 
 # %% [markdown]
-# A law of three unknowns cannot be fitted to two points. Use your line for "two cores or four?". For 64, measure on 8
-# and 16 first.
+# A law of three unknowns cannot be fitted to two points. Use your line for "two cores or four?". For 64, measure on
+# 8 and 16 first.
 #
 # ### Exercise 21.3 · How many cores?
 #
-# A stream gets `rate` events per second. Readers may see an event `freshness` seconds after it was sent at the latest.
-# It waits for its batch to begin, one interval at worst, and then for that batch to end: another interval, if the batch
-# just keeps up. So the interval is half of `freshness`. In it, `rate · interval` rows arrive, and the batch of them
-# must not last longer than it.
+# A stream gets `rate` events per second. Readers may see an event `freshness` seconds after it was sent at the
+# latest. It waits for its batch to begin, one interval at worst, and then for that batch to end: another interval,
+# if the batch just keeps up. So the interval is half of `freshness`. In each interval `rate · interval` rows
+# arrive, and their batch must not last longer. More cores than `partitions` get no work.
 #
-# Write the function that gives the smallest number of cores. More cores than `partitions` get no work. Return `None`
-# where no number of cores is enough.
+# Write the function that gives the smallest number of cores, or `None` where no number is enough.
 
 
 # %% exercise="21.3"
@@ -771,8 +706,8 @@ def cores_for(rate, a, b, freshness, partitions):
 
 
 # %% [markdown]
-# Your function and your line make a **capacity sheet** for a topic of 24 partitions: cores by rate and freshness, each
-# from the most favourable line that the rounds allow to the least favourable one. A dash is "no number of cores".
+# Your function and your line make a **capacity sheet** for a topic of 24 partitions, each cell from the most
+# favourable line that the rounds allow to the least favourable one. A dash is "no number of cores".
 
 # %%
 lab.use_reference("21.3")
@@ -795,18 +730,17 @@ sheet = pd.DataFrame(
 sheet
 
 # %% [markdown]
-# Read it by rows: freshness is what costs cores, and at some point no money buys it. A sheet with one number per cell
-# would look more exact and be less true.
+# Read it by rows: freshness is what costs cores, and at some point no money buys it.
 #
 # ### What is on the bill
 #
-# The service of the second article, Amazon's managed Flink, sells [**KPUs**](../docs/glossary.md#kpu): one core and 4
-# GB each. Its *parallelism* is the number of tasks at once, and *parallelism per KPU* says how many of them share a
-# KPU.
+# The service of the second article, Amazon's managed Flink, sells [**KPUs**](../docs/glossary.md#kpu): one core and
+# 4 GB each. Its *parallelism* is the number of tasks at once, and *parallelism per KPU* says how many of them share
+# a KPU.
 #
-# > **Documented, not measured.** One KPU more is charged per application, for its orchestration. (Amazon: *Per second
-# > billing in Managed Service for Apache Flink*, read November 2026.) The price is an input, like all in
-# > `data/prices.csv`, which names date and source of each and says whether the source was read.
+# > **Documented, not measured.** One KPU more is charged per application, for its orchestration. (Amazon: *Per
+# > second billing in Managed Service for Apache Flink*, read November 2026.) `data/prices.csv` names date and
+# > source of each price.
 #
 # ### Exercise 21.4 · The bill
 #
@@ -854,7 +788,7 @@ def bill(parallelism, per_kpu, hours, price):
 from lab_env.platform.prices import read_prices
 
 lab.use_reference("21.4")
-prices = read_prices({"kpu": "KPU-hour", "put": "1000 requests", "storage": "GB-month"})
+prices = read_prices({"kpu": "KPU-hour"})
 able = 19_326 / fitted.line.seconds(19_326, cores=2)  # rows per second on two cores
 rate = 4 * able
 tasks_needed = cores_for(rate, fitted.line.a, fitted.line.b, freshness=120, partitions=24)
@@ -866,9 +800,8 @@ print(f"{rate:,.0f} events/s need {tasks_needed} tasks at once; USD by tasks per
 assert round(month[1] / (730 * price)) == tasks_needed + 1
 
 # %% [markdown]
-# Does more *parallelism per KPU* give more throughput? It gives more tasks, not more core. Try it: read the backlog,
-# two tasks at once; then tie both executors to one core of this machine and read it again. (macOS lets no program do
-# that: there the second line is another free run.) On a busy machine the first line may be no higher than the second.
+# Does more *parallelism per KPU* give more throughput? Try it: read the backlog, two tasks at once; then tie both
+# executors to one core of this machine and read it again. (On macOS the second line is another free run.)
 
 # %%
 from lab_env.lessons.l21.machines import on_one_core
@@ -886,29 +819,31 @@ for name, tasks in {"free": free, "on one core" if tied else "free again": share
 assert at_once(shared) == 2 and (not tied or used["on one core"] < 1.1)
 
 # %% [markdown]
-# Two slots on one core, and together no more than one core-second per second. More slots per core pay where tasks
-# *wait*, for a slow store or another service. Parsing does not wait.
+# Two slots on one core do no more than one core-second per second. More slots pay where tasks *wait*, for a slow
+# store or another service. Parsing does not wait.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 20 minutes. Ask for a number before each picture: everybody overestimates 64 cores. *Short of
-# time:* leave out the tied core.
+# *For instructors.* 18 minutes. Ask for a number before each picture: everybody overestimates 64 cores. Let a group
+# defend the right column of the capacity sheet to a boss who wants one number. *Short of time:* leave out the tied
+# core.
 
 # %% [markdown]
 # ## Will autoscaling catch the burst?
 #
-# > **Documented, not measured.** The service doubles the parallelism when its processors have been at 75 % or more for
-# > 15 minutes in a row, and halves it after six hours below 10 %. (Amazon: *Use automatic scaling*, read November
-# > 2026.)
+# > **Documented, not measured.** The service doubles the parallelism when its processors have been at 75 % or more
+# > for 15 minutes in a row. (Amazon: *Use automatic scaling*, read November 2026.)
 #
-# The application can do twice the usual load, which is the rate from above. Then a campaign brings six times the usual
-# load for ten minutes.
+# The application can do twice the usual load, which is the rate from above. Then a campaign brings six times the
+# usual load for ten minutes.
 #
 # **Predict:** when does the first new core arrive?
 
 # %%
-lab.predict("21.p7", ..., choices=("in the burst", "when the burst is over", "never"))
+lab.predict("21.p5", ..., choices=("in the burst", "when the burst is over", "never"))
 
 # %%
+from lab_env.lessons.l21.figures import draw_burst
+
 BURST, MINUTE = (600, 1_200), 60  # from second 600 to 1,200
 capacity, hot, lag, scaled_at = 2 * rate, 0, [0.0], None
 for second in range(1, 3_600):
@@ -919,181 +854,19 @@ for second in range(1, 3_600):
         scaled_at, capacity = second, 2 * capacity
     lag.append(lag[-1] + arriving - done)
 
-# %%
-from lab_env.lessons.l21.figures import draw_burst
-
 marks = {"burst begins": BURST[0], "ends": BURST[1], "new cores": scaled_at}
 print(f"{max(lag):,.0f} events wait at most; as much as {max(lag) / rate:,.0f} s bring usually")
-lab.record_actual("21.p7", "when the burst is over" if scaled_at > BURST[1] else "in the burst")
+lab.record_actual("21.p5", "when the burst is over" if scaled_at > BURST[1] else "in the burst")
 HTML(draw_burst(range(len(lag)), lag, marks))
 
 # %% name="autoscaling-is-late" proof="By the documented rule new cores come after a burst of ten minutes."
 assert scaled_at > BURST[1] and lag[BURST[1]] > 1_000 * rate
 
 # %% [markdown]
-# After it. Autoscaling follows a load that stays. A burst is caught by what you already have: spare cores, or a topic
-# that holds it (its retention) and readers who may wait.
+# Autoscaling follows a load that stays. A burst is caught by what you already have: spare cores, or a topic that
+# holds it (its retention) and readers who may wait.
 #
-# ### The same hour from Kinesis
-#
-# Amazon's own stream obeys the same law under another name: a **shard** is what a partition is here, one ordered
-# sequence with a bound of its own. The lab emulates Kinesis, and the sender of the load knows it, so the same hour goes
-# into a stream of two shards.
-
-# %%
-stream = lab.topic("orders-kinesis")  # a topic or a stream: the same name for the ledger
-lab.replay(stream, source="kinesis", sends=events_in_order())
-
-# %%
-from lab_env.platform.brokers import streams
-
-kinesis = streams.client(lab.address("kinesis"))  # a client of boto3
-shards = kinesis.list_shards(StreamName=stream)["Shards"]
-first = {"StreamName": stream, "ShardId": shards[0]["ShardId"]}
-begin = kinesis.get_shard_iterator(ShardIteratorType="TRIM_HORIZON", **first)
-page = kinesis.get_records(ShardIterator=begin["ShardIterator"], Limit=2)
-pd.DataFrame(page["Records"])[["SequenceNumber", "PartitionKey"]]
-
-# %% [markdown]
-# Before a batch runs, Spark writes down where it will end, so that the same batch can be read again after a crash.
-# Kafka names the newest offset of each partition. A sequence number is no count: nobody can say how many records lie
-# between two of them.
-#
-# **Predict:** who tells the reader where a shard ends now?
-
-# %%
-lab.predict(
-    "21.p8", ..., choices=("the shard's description", "a page that it read", "nothing does")
-)
-
-# %%
-described = set(shards[0]["SequenceNumberRange"])  # a shard that is closed has an end, too
-print("a shard's description:", sorted(described))
-print("a page:", sorted(page), "·", page["MillisBehindLatest"], "ms behind the newest record")
-lab.record_actual(
-    "21.p8",
-    "the shard's description" if "EndingSequenceNumber" in described
-    else "a page that it read" if "MillisBehindLatest" in page
-    else "nothing does",
-)  # fmt: skip
-
-# %% [markdown]
-# Only reading tells. A source whose batch ends where its tasks happen to stop can lose records without an error; the
-# guide [Kinesis, end to end](../docs/kinesis.md) has the figures of one that did. So the pipeline reads each record
-# once and writes down what it read: each **landed** file has the records of all shards, and in its footer the sequence
-# number that each shard had reached. Spark then streams files, which have an end.
-
-# %%
-from lab_env.pipeline.landing import Landing, landed_files, read_landing
-
-landing = Landing(lab.endpoints, stream, lab.path("landing"))
-print(
-    landing.land_all(), "records in", len(landed_files(lab.endpoints, lab.path("landing"))), "files"
-)
-pd.DataFrame(vars(reached) for reached in landing.position.shards.values())
-
-# %% [markdown]
-# From here on everything is as with Kafka: the same `parse`, the same table, a checkpoint that names files instead of
-# offsets. The first of the two files has no records: it is there so that Spark finds a folder. The second has those
-# of both shards, and one task reads it. A source of files has no `minPartitions`, so a shuffle before the parsing
-# (`repartition`) gives every core work.
-
-# %%
-landed = read_landing(spark, lab.path("landing"))
-rows = parse(landed.repartition(4, "key"))
-table = empty_copy(lab, lab.path("buckets_4"), "from_kinesis")
-from_kinesis = tasks_of(lambda: start_upsert(rows, table, lab.scratch("checkpoint")))
-by_source = {"from Kinesis": read_table(table), "from Kafka": read_table(lab.path("buckets_4"))}
-pd.DataFrame({n: found.groupby("status")["amount"].sum() for n, found in by_source.items()})
-
-# %%
-judged = lab.ledger(stream).reconcile_table(by_source["from Kinesis"])
-judged
-
-# %% name="kinesis-beside-kafka" proof="The same hour through Kinesis and through Kafka gives the same table."
-assert judged.ok and at_once(from_kinesis) == 2
-read = from_kinesis.query("rows_read > 0")
-assert len(read[read["stage"] == read["stage"].min()]) == 1
-same = [found.set_index("order_id")["amount"].sort_index() for found in by_source.values()]
-assert len(same[0]) > 1_000 and same[0].equals(same[1])
-assert "EndingSequenceNumber" not in described and page["MillisBehindLatest"] > 0
-
-# %% [markdown]
-# The ledger asks the stream, as it asks the topic: what was acknowledged is in the table, once and in its newest
-# version. `LAB_SOURCE=kinesis lab tour` runs the whole pipeline this way, on live load.
-#
-# How many shards does a load need? Each takes 1,000 records or 1 MB per second (lesson 02), and is billed by the hour:
-
-# %%
-each = sum(len(send.value) for send in events_in_order()) / sum(landing.position.counts().values())
-unit = read_prices({"kinesis_shard": "shard-hour", "kinesis_put": "million PUT units"})
-needed = {rate: math.ceil(max(rate / 1_000, rate * each / 1e6)) for rate in (500, 5_000, 20_000)}
-month = 730 * 3600 / 1e6  # from per second to millions a month; a record up to 25 kB is one unit
-pd.DataFrame(
-    {
-        "shards": needed,
-        "USD per month: shards": {r: 730 * unit["kinesis_shard"] * n for r, n in needed.items()},
-        "records": {r: r * month * unit["kinesis_put"] for r in needed},
-    }
-).round(0)
-
-# %% [markdown]
-# > **Documented, not measured.** What an account would add: a shard refuses what is over its limit, and five readings
-# > a second are all that its applications have together; a stream forgets after 24 hours, whether it was read or not;
-# > there is no idempotent producer, so a request that timed out may have arrived; each shard-hour costs money, so the
-# > lab makes no stream in an account. (Amazon: *Quotas and limits*, read November 2026; [the whole
-# > table](../docs/kinesis.md).)
-#
-# ### What a small batch costs at scale
-#
-# Last on the bill: the commits. Here is a table with Hudi's metadata table, as tables at work have it. The hour goes
-# into it in three batches; then we count what each commit left below `.hoodie`.
-
-# %%
-from lab_env.pipeline.options import METADATA
-
-AT_WORK = ORDERS | METADATA | {"hoodie.metadata.enable": "true"}
-kept = empty_copy(lab, lab.path("buckets_4"), "with_metadata")
-rows = parse(read_topic(orders, minPartitions=4, maxOffsetsPerTrigger=3_300))
-start_upsert(rows, kept, lab.scratch("checkpoint"), AT_WORK).awaitTermination()
-
-instants = lab.xray(kept).completed_writes
-objects = [file for file in lab.files(kept) if "/.hoodie/" in file.key]
-per_commit = len(objects) / len(instants), sum(file.size for file in objects) / len(instants)
-print(f"per commit: {per_commit[0]:.0f} objects, {per_commit[1] / 1000:.0f} kB below .hoodie")
-
-# %% [markdown]
-# Objects that were written and deleted again, such as markers, are not among them, and what a table makes only once
-# is shared out over three commits: take it as an estimate. One table that commits every 30 s, then a thousand of
-# them, at the prices of `data/prices.csv`:
-
-# %%
-commits = 24 * 3600 // 30
-day = pd.DataFrame(
-    {
-        "objects": [commits * per_commit[0] * tables for tables in (1, 1000)],
-        "GB": [commits * per_commit[1] * tables / 1e9 for tables in (1, 1000)],
-    },
-    index=["1 table, one day", "1,000 tables, one day"],
-)
-day["USD for writing them"] = day["objects"] / 1000 * prices["put"]
-day["USD per month to keep them"] = day["GB"] * prices["storage"]
-day.round(2)
-
-# %% name="commits-have-a-price" proof="A commit leaves several objects and kilobytes of bookkeeping, however few its rows."
-assert per_commit[0] >= 5 and per_commit[1] > 10_000
-assert day["USD for writing them"].iloc[1] > day["USD per month to keep them"].iloc[1]
-
-# %% [markdown]
-# Writing them costs more than keeping them: requests are the price of freshness. Cleaning and archiving bound what is
-# kept (lesson 07).
-#
-# > **From other people's clusters** (threads of the Hudi project, not measured here): each task asks the *timeline
-# > server* in the driver for its files. One driver of eight cores served 1,024 executors on 2,000 partitions only after
-# > tuning (#2495); time-outs at 1,200 tasks (#13356); S3 refusing too many requests with 7,000 paths (#6048). At that
-# > size the driver is the serial part.
-#
-# And the shop's board, from the table that lost a machine on the way, beside the events that were sent:
+# The shop's board, from the table that lost a machine on the way, next to the events that were sent:
 
 # %%
 import json
@@ -1114,20 +887,95 @@ assert len(found) == len(as_sent) == ledger.rows
 assert (board["in the table"] == board["as sent"]).all() and board["as sent"].min() > 0
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 14 minutes. Let a group defend the right column of the capacity sheet to a boss who wants one
-# number. *Short of time:* leave out the metadata.
+# *For instructors.* 6 minutes, without the appendix. Let the group draw the lag first. *Short of time:* give the
+# answer of the burst.
 
 # %% [markdown]
+# > **In production**
+# > - A secret does not encrypt: between machines, switch on
+# >   [`spark.network.crypto.enabled`](https://spark.apache.org/docs/3.5.7/security.html).
+# > - New partitions of a topic move keys, so the events of a key lose their order there
+# >   ([Kafka](https://kafka.apache.org/documentation/#basic_ops_modify_topic)).
+# > - The buckets of a simple bucket index are fixed when the table is made: count them by the data to come, not by
+# >   today's cores ([Hudi](https://hudi.apache.org/docs/indexes)).
+#
 # ## Key points
 #
-# - A partition of the topic is a task that reads, a bucket of the table is a task that writes; cores decide only how
-#   many of them work at once. The driver plans and commits alone.
-# - `minPartitions` or a shuffle before the work divides one partition. Then arrival means nothing: let a field of the
-#   event decide which version wins.
-# - A dead executor costs what was lost, not the batch. The driver is the part that must be restarted.
-# - `a + b · n / c`: the commit is the serial part of a micro-batch. Longer batches use more cores and cost freshness.
-# - Two points carry a line, not a law. Say the interval, and measure before you buy 64.
+# - A partition is a task that reads, a bucket is a task that writes; cores decide only how many of them work at
+#   once.
+# - Once several tasks read a partition, arrival means nothing: let a field of the event decide which version wins.
+# - A dead executor costs what was lost, not the batch; the driver is the part that must be restarted.
+# - `a + b · n / c`: longer batches use more cores, and cost freshness.
+# - Two points carry a line, not a law: measure before you buy 64.
 #
 # ## What's next
 #
 # You have all parts. Lesson 22 gives you a stream and a requirement, and looks only at what your tables hold.
+#
+# ### Appendix · The same hour from Kinesis
+#
+# *Eight minutes; nothing later needs it.* In Amazon's own stream a **shard** is what a partition is in Kafka, one
+# ordered sequence with a bound of its own (lesson 02). The same hour goes into a stream of two shards, which the
+# lab emulates.
+
+# %%
+from lab_env.platform.brokers import streams
+
+lab.wait_for("kinesis")
+stream = lab.topic("orders-kinesis")  # a topic or a stream: the same name for the ledger
+lab.replay(stream, source="kinesis", sends=events_in_order())
+
+kinesis = streams.client(lab.address("kinesis"))  # a client of boto3
+shards = kinesis.list_shards(StreamName=stream)["Shards"]
+first = {"StreamName": stream, "ShardId": shards[0]["ShardId"]}
+begin = kinesis.get_shard_iterator(ShardIteratorType="TRIM_HORIZON", **first)
+page = kinesis.get_records(ShardIterator=begin["ShardIterator"], Limit=2)
+pd.DataFrame(page["Records"])[["SequenceNumber", "PartitionKey"]]
+
+# %% [markdown]
+# Before a batch runs, Spark writes down where it will end, so that the same batch can be read again after a crash.
+# Kafka names the newest offset of each partition. Here nothing names an end: a sequence number is no count, and an
+# open shard's description has none. So the pipeline reads each record once and writes down what it read. Each
+# **landed** file has the records of all shards, and in its footer the sequence number that each shard had reached.
+# Spark then streams files, which have an end.
+#
+# The guide [Kinesis, end to end](../docs/kinesis.md) has limits, prices, and figures of a source that lost records.
+# AWS has a connector for Spark, [in EMR since
+# 7.1](https://docs.aws.amazon.com/emr/latest/ReleaseGuide/emr-spark-structured-streaming-kinesis.html).
+
+# %%
+from lab_env.pipeline.landing import Landing, landed_files, read_landing
+
+described = set(shards[0]["SequenceNumberRange"])  # a shard that is closed has an end, too
+print("a shard's description:", sorted(described))
+print("a page:", sorted(page), "·", page["MillisBehindLatest"], "ms behind the newest record")
+landing = Landing(lab.endpoints, stream, lab.path("landing"))
+print(
+    landing.land_all(), "records in", len(landed_files(lab.endpoints, lab.path("landing"))), "files"
+)
+pd.DataFrame(vars(reached) for reached in landing.position.shards.values())
+
+# %% [markdown]
+# From here on everything is as with Kafka: the same `parse`, the same table, a checkpoint that names files. A
+# source of files has no `minPartitions`, so a shuffle before the parsing gives every core work.
+
+# %%
+landed = read_landing(spark, lab.path("landing"))
+rows = parse(landed.repartition(4, "key"))
+table = empty_copy(lab, lab.path("buckets_4"), "from_kinesis")
+from_kinesis = tasks_of(lambda: start_upsert(rows, table, lab.scratch("checkpoint")))
+by_source = {"from Kinesis": read_table(table), "from Kafka": read_table(lab.path("buckets_4"))}
+judged = lab.ledger(stream).reconcile_table(by_source["from Kinesis"])
+print("the ledger agrees:", judged.ok)
+pd.DataFrame({n: found.groupby("status")["amount"].sum() for n, found in by_source.items()})
+
+# %% name="kinesis-beside-kafka" proof="The same hour through Kinesis and through Kafka gives the same table."
+assert judged.ok and at_once(from_kinesis) == 2
+read = from_kinesis.query("rows_read > 0")
+assert len(read[read["stage"] == read["stage"].min()]) == 1
+same = [found.set_index("order_id")["amount"].sort_index() for found in by_source.values()]
+assert len(same[0]) > 1_000 and same[0].equals(same[1])
+assert "EndingSequenceNumber" not in described and page["MillisBehindLatest"] > 0
+
+# %% [markdown]
+# `LAB_SOURCE=kinesis lab tour` runs the whole pipeline this way, on live load.
