@@ -35,7 +35,7 @@ class Figures:
 
 
 def wrong_answers(stream: Stream, answers: dict[str, dict[str, list[int]]]) -> list[str]:
-    """Compare the answers with the stream, and the sinks with each other.
+    """Compare the answers with the stream and between the sinks; describe each wrong one.
 
     Args:
         answers: number of rows and sum of their cents, by sink and query.

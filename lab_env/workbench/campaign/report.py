@@ -121,7 +121,7 @@ def _promises(plan: Sequence[Case]) -> list[dict]:
 
 
 def kill_counts(plan: Sequence[Case], results: Results) -> list[list]:
-    """Count the kills before and after each class of requests: planned, run, landed, failed."""
+    """Count kills before and after each class of requests: planned, run, on target, failed."""
     rows = []
     for point in POINTS:
         cells: list = [point]
@@ -136,7 +136,7 @@ def kill_counts(plan: Sequence[Case], results: Results) -> list[list]:
 
 
 def _unaligned(results: Results) -> str:
-    """Return a table of where other faults landed, including kills that missed their request."""
+    """Return a table of the requests that other faults hit, including kills off target."""
     landed = Counter(
         result.landed
         for result in results.values()
