@@ -1,4 +1,4 @@
-"""The site has the expected pages, with the outputs of their execution, and no dead link."""
+"""The site has the expected pages, including cell outputs, and no dead link."""
 
 import os
 import re

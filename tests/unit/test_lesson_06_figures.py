@@ -1,4 +1,4 @@
-"""Lesson 06 derives compaction times from listings, and the bytes of queries from Spark's API."""
+"""Lesson 06 gets compaction times from listings, and the bytes that queries read from Spark."""
 
 from datetime import UTC, datetime
 

@@ -83,7 +83,7 @@ def test_a_worker_that_never_stored_offsets_has_none(tmp_path):
 
 
 class Rest:
-    """Stand-in for a worker's REST API, which deletes offsets only of a stopped connector.
+    """Stand-in for a worker's REST API; it deletes offsets only if the connector is stopped.
 
     Args:
         names: the running connectors.

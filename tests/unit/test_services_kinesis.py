@@ -1,4 +1,4 @@
-"""An external Kinesis gets the machine's keys, and a reset neither lists nor deletes streams."""
+"""An external Kinesis uses the machine's keys; a reset neither lists nor deletes its streams."""
 
 import boto3
 import pytest

@@ -20,7 +20,7 @@ class FakeKinesis:
     """Stand-in for Kinesis, which accepts all records unless `answers` says otherwise.
 
     Args:
-        answers: for each of the next requests, an error or the places of refused records.
+        answers: for each of the next requests, an error or the positions of the refused records.
     """
 
     def __init__(self, *answers):

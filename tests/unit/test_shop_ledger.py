@@ -1,4 +1,4 @@
-"""The ledger records every send's fate, and names the keys that are wrong in a table."""
+"""The ledger records every send's fate, and lists the keys that are wrong in a table."""
 
 import time
 

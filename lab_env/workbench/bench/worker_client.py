@@ -99,7 +99,7 @@ class WorkerClient:
 def running_workers(
     buckets: dict[str, MeteredBucket], java_options: str, spark: dict[str, dict[str, str]]
 ) -> Generator[dict[str, WorkerClient]]:
-    """Start each sink's worker and create its bucket; at the end stop and remove them.
+    """Start each sink's worker and create its bucket; at the end stop and remove both.
 
     Args:
         buckets: each sink's bucket.

@@ -1,7 +1,7 @@
 """The faults: one function per fault class injects it into a group and fills in the result.
 
-Each fault begins and ends with everything sent being committed. A fault that damages a table or a
-checkpoint damages a copy.
+Everything sent is committed before a fault starts and after it ends. A fault that damages a table
+or a checkpoint damages a copy.
 """
 
 import time
