@@ -1,4 +1,4 @@
-"""The capstone's examiner: right designs pass all six phases; bad ones fail with the reason.
+"""The capstone's examiner: good designs pass all six phases; bad ones fail with the reason.
 
 Lesson 22's own answer is the third design: Merge-on-Read with buckets, variant iot. The bad
 ones are that answer with at most three lines changed; each is examined up to the phase that refuses

@@ -131,7 +131,7 @@ def assert_each_commit_has_its_sequence_numbers(lab: Lab, writer) -> None:
 
 
 def assert_no_key_is_written_down(lab: Lab, writer) -> None:
-    """Check that the writer's logs and files, checkpoints and landed files lack the secret."""
+    """Check that no file, log, checkpoint or landed file of the writer contains the secret."""
     secret = lab.endpoints.s3_secret_key.encode()
     written = [supervisor.log_path(writer.name), *writer.folder.iterdir()]
     assert not any(secret in path.read_bytes() for path in written)

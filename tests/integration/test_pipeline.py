@@ -217,7 +217,7 @@ def overlapping(batches: pd.DataFrame, writes: list[tuple[float, float]]) -> int
 def upsert_again_and_again(rows: DataFrame, table: str, shared: dict[str, str]) -> None:
     """Upsert like a backfill, and retry a write that raises an error.
 
-    Against a stream that never pauses, the write may lose more conflicts than Hudi allows retries.
+    Against a stream that never pauses, the write may lose a conflict more times than Hudi retries.
     It may also fail when it looks for the heartbeat of a write that is just ending (Hudi 1.1.1).
     """
     for attempt in range(10):

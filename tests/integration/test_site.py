@@ -41,7 +41,7 @@ def pages_of(site: Path) -> dict[Path, Page]:
 
 
 def dead_links(site: Path) -> list[str]:
-    """Return the links and loaded files of all pages that lead to no file or anchor of the site."""
+    """Return all links and loaded files whose target does not exist in the site."""
     pages = pages_of(site)
     dead = []
     for path, page in pages.items():

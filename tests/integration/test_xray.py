@@ -34,7 +34,7 @@ def lab(services):
 
 
 def write(lab: Lab, path: str, rows, table_type: str, **options: str | None) -> None:
-    """Write one batch to a table without a metadata table; an option of None is left out."""
+    """Write one batch without a metadata table; options set to None are left out."""
     chosen = KEYS | METADATA | DEMO_OPTIONS | {
         "hoodie.table.name": "orders",
         "hoodie.datasource.write.table.type": table_type,
@@ -69,7 +69,7 @@ def files_read(lab: Lab, path: str) -> set[str]:
 
 
 def assert_commits_as_hudi_tells(lab: Lab, path: str):
-    """Compare each completed write and its files with Hudi: times, bytes and records."""
+    """Compare each completed write's times, bytes and records with those that Hudi reports."""
     picture, table = lab.xray(path), named(lab, path)
     rows = call(lab, "show_commits", table, ", limit=>100")
     assert {row.commit_time for row in rows} == {
@@ -101,7 +101,7 @@ def assert_commits_as_hudi_tells(lab: Lab, path: str):
 
 
 def assert_slices_as_hudi_tells(lab: Lab, path: str, depth: int = 1):
-    """Compare all file slices and the current ones with Hudi's: base files, sizes and logs."""
+    """Compare all and the current file slices with Hudi's: base files, sizes and logs."""
     picture, table = lab.xray(path), named(lab, path)
 
     def mine(slices):

@@ -672,7 +672,7 @@ def _wide(rng: Random, draft: Draft) -> None:
 
 
 def _pad(rng: Random, draft: Draft) -> None:
-    """Pad the message to about its maximum size, rarely to any size that a broker accepts."""
+    """Pad the message to about the maximum size, or rarely to any size that a broker accepts."""
     size = MAX_EVENT_BYTES + rng.choice((-2, -1, 0, 1, 2, -60, 60))
     if rng.random() < 0.02:
         size = int(10 ** rng.uniform(4, 6))

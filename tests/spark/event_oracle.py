@@ -1,7 +1,7 @@
 """Judges messages by the contract in `lab_env/shop/events.py`, in plain Python.
 
-It is derived from the contract and not from the pipeline's parser, so that comparing them makes
-sense. It is slow, but each step can be checked against one sentence of the contract.
+It is derived from the contract and not from the pipeline's parser, so that it can check the parser.
+It is slow, but each step can be compared with one sentence of the contract.
 """
 
 import re

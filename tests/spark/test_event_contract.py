@@ -43,7 +43,7 @@ def with_member(member: bytes | str) -> bytes:
 
 
 def changed(**changes: object) -> bytes:
-    """Return the good event with other values of some fields, of any type."""
+    """Return the good event with some fields changed, to any type."""
     return json.dumps(json.loads(GOOD) | changes).encode()
 
 

@@ -1,4 +1,4 @@
-"""The reader reads only the files that it needs, and works in other projects."""
+"""The reader opens only the files that it needs, and can be used in other projects."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Lesson 06 gets compaction times from listings, and the bytes that queries read from Spark."""
+"""Lesson 06 derives compaction times from listings, and each query's input from Spark's API."""
 
 from datetime import UTC, datetime
 

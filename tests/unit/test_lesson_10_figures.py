@@ -1,4 +1,4 @@
-"""Lesson 10's picture: readers see a write once it completes, AS OF from its requested time on."""
+"""Lesson 10's picture: readers see a write once it completes; AS OF goes by requested time."""
 
 import pytest
 

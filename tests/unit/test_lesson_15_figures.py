@@ -43,7 +43,7 @@ def test_a_lost_slot_is_a_cross_and_not_a_bar_of_zero():
 
 @pytest.fixture
 def connect(monkeypatch):
-    """Function that returns a client that gets these answers in turn, and the unused answers."""
+    """Function that returns a client with queued answers of Connect, and the unused answers."""
 
     def with_answers(*answers):
         left = list(answers)

@@ -1,4 +1,4 @@
-"""Lesson 21 fits the true line within its interval; all scaling laws agree at two cores."""
+"""Lesson 21's fit recovers the true line within its interval; the laws agree at two cores."""
 
 import numpy as np
 import pandas as pd

@@ -21,7 +21,7 @@ STAGE = {"stageId": 7, "attemptId": 1, "name": "start at line 1", "description":
 
 
 def answer(index, second, seconds=1.0, executor="0", **more) -> dict:
-    """Return a task as Spark's REST API reports it; `second` is its start, from 0 to 60."""
+    """Return a task as Spark's REST API reports it; `second` is its start within a minute."""
     whole, part = divmod(second, 1)
     return {
         "index": index,

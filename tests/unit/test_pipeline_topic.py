@@ -1,4 +1,4 @@
-"""A recreated topic is refused, and with new partitions no erase overtakes its create."""
+"""A recreated topic is refused; even with new partitions no erase overtakes its create."""
 
 import json
 import math

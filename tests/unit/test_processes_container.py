@@ -1,4 +1,4 @@
-"""A container's memory limit counts, not the memory of the host."""
+"""A container's memory limit applies, not the host's memory."""
 
 import subprocess
 import sys

@@ -32,7 +32,7 @@ def external(tmp_path, monkeypatch, configure):
 
 
 def description(name: str) -> str:
-    """Return the file that describes a service to the process that starts it, as text."""
+    """Return the text of the file from which a process starts a service."""
     service = SERVICES[name]
     supervisor._describe(service.program(service.preferred_ports()))
     return (supervisor._programs() / f"{name}.json").read_text()

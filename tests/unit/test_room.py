@@ -30,7 +30,7 @@ STUCK = {"lesson": "04", "exercise": "04.1", "outcome": "not yet", "attempts": 3
 
 
 class Recording(Overview):
-    """An `Overview` that keeps the reports it receives."""
+    """An `Overview` that stores the reports it receives."""
 
     def __init__(self):
         super().__init__()

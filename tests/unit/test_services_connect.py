@@ -11,7 +11,7 @@ WORKER = SERVICES["connect"]
 
 @pytest.fixture
 def fetched(home, monkeypatch, tmp_path):
-    """A fetched worker, and a Java."""
+    """A fetched Connect worker, and a Java installation."""
     monkeypatch.setattr(connect, "archive_folder", lambda name: tmp_path)
     monkeypatch.setattr(connect, "jar_folder", lambda name: tmp_path / name)
     monkeypatch.setattr(connect, "java_program", lambda: "java")

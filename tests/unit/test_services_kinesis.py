@@ -1,4 +1,4 @@
-"""An external Kinesis uses the machine's keys; a reset neither lists nor deletes its streams."""
+"""External Kinesis calls use the machine's keys; a reset never lists or deletes streams."""
 
 import boto3
 import pytest

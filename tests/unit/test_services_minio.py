@@ -1,4 +1,4 @@
-"""The choice of a MinIO program, its trial, and the creation of its bucket."""
+"""Choosing a MinIO program, trying whether it runs, and creating its bucket."""
 
 import os
 from pathlib import Path

@@ -137,7 +137,7 @@ def page(run: dict) -> str:
 
 
 def _full_size(run: dict) -> dict[str, object]:
-    """Return the sizes of a full run as text; empty if this is a full run."""
+    """Return a full run's sizes as text; empty if this run is a full one."""
     config = formats_config(full=True)
     full = asdict(config) | {"factors": list(config.factors)}
     if run["size"].items() <= full.items():
@@ -149,7 +149,7 @@ def _full_size(run: dict) -> dict[str, object]:
 
 
 def _score(run: dict) -> str:
-    """Write a sentence on how often each format came first, most often first."""
+    """Write a sentence on how often each format came first, beginning with the best one."""
     found = Counter(FORMATS[CONTENDERS[claim.table].format] for claim in claims(run))
     if not found:
         return "No format is first in any comparison."

@@ -1,4 +1,4 @@
-"""Measures the cost of the same change when a table is 4 and 16 times as large.
+"""Measures what the same change costs when the table is 4 and 16 times as large.
 
 Both table types are measured in turn, each with two kinds of index. At each size a table receives
 several commits of fixed size and is queried after each.
@@ -117,7 +117,7 @@ class _Run:
         }
 
     def _commits(self, report_progress: Progress) -> dict[str, list[float]]:
-        """Return the seconds of consecutive commits, by table type; each includes a clean."""
+        """Time consecutive commits, each with a clean; return the seconds by table type."""
         rows, size = self._config.changes, self._config.orders
         report_progress(f"{size:,} orders: {self._config.commits} commits of {rows:,} rows")
         found: dict[str, list[float]] = {kind: [] for kind in TYPES}

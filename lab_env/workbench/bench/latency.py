@@ -41,7 +41,7 @@ def sender_to(lab: Lab, topic: str) -> Sender:
 
 
 class Follower:
-    """A sink that follows a topic, once it has created its table from the first events.
+    """A sink that creates its table from the first events and then follows a topic.
 
     Several sinks can be created in parallel: nothing is timed yet, and starting a stream into a new
     table is mostly waiting. While a sink waits for its turn, it polls the broker once per trigger.

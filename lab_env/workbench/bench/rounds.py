@@ -239,7 +239,7 @@ def _sizes(worker: WorkerClient, state: str) -> dict[str, float]:
 
 
 def _with_key(query: str, stream: Stream) -> str:
-    """Add the key to a point query; return any other query unchanged."""
+    """Add an order id to a point query; return any other query unchanged."""
     return f"point:{stream.hot_order}" if query == "point" else query
 
 

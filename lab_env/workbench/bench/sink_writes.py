@@ -39,7 +39,7 @@ class Sink(ABC):
 
     @abstractmethod
     def writer(self, parsed: DataFrame) -> DataStreamWriter:
-        """Return the writer of the pipeline's stream into this sink."""
+        """Return the writer that streams the pipeline's events into this sink."""
 
     @abstractmethod
     def table(self) -> DataFrame:

@@ -51,7 +51,7 @@ def run_tours(number: int, report_progress: Progress = print) -> dict:
 
 
 def comparisons(run: dict) -> list[Comparison]:
-    """Compare each table's freshness with the goals, and between both halves of the events."""
+    """Compare each table's freshness with the goals, and the events' second half with the first."""
     found = []
     for sink in TABLES:
         measured = [tour["sinks"][sink] for tour in run["tours"]]

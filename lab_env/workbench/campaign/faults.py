@@ -1,4 +1,4 @@
-"""The faults: one function per fault class injects it into a group and fills in the result.
+"""The faults: each function injects one fault class into a group and fills in the result.
 
 Everything sent is committed before a fault starts and after it ends. A fault that damages a table
 or a checkpoint damages a copy.

@@ -1,4 +1,4 @@
-"""Renders a campaign's page: guarantees, results, where kills landed, and recovery times.
+"""Renders a campaign's page: guarantees, results, requests hit by kills, and recovery times.
 
 It has no script, needs no network, and works in light and dark themes. A case that has not run
 is always shown as *not run*.
@@ -23,7 +23,7 @@ OUTCOME_ORDER = ("survived", "loud", "guarded", "stuck", "wrong", "broken")
 
 
 def in_words(row: Row) -> str:
-    """Describe the results of one fault class in a line."""
+    """Summarize the results of one fault class in a line."""
     outcomes = ", ".join(f"{row.outcomes[o]} {o}" for o in OUTCOME_ORDER if o in row.outcomes)
     left = f", {row.not_run} {NOT_RUN}" if row.not_run else ""
     wanted = " or ".join(verdicts()[row.fault].expect)

@@ -102,7 +102,7 @@ def _halt(spark, why: str) -> int:
 def new_lines(reports: Sequence[dict], seen: dict[str, str]) -> Iterator[dict]:
     """Yield a line for each new progress report, including reports of idle queries.
 
-    For Kafka, `behind` is the number of unread messages in the topic partition that has the most.
+    For Kafka, `behind` is the number of unread messages in the most delayed topic partition.
 
     Args:
         reports: the reports that Spark keeps, oldest first within each query.
