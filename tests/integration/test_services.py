@@ -59,7 +59,7 @@ def lab(tmp_path_factory):
 
 @pytest.fixture
 def running(lab):
-    """The running lab; restarted if the previous test stopped it."""
+    """The running lab, restarted if the previous test stopped it."""
     if len(lab.processes()) != 3:
         lab.up()
     return lab
@@ -67,7 +67,7 @@ def running(lab):
 
 @pytest.fixture
 def stopped(lab):
-    """The stopped lab; stopped now if the previous test left it running."""
+    """The lab, not running; shut down if the previous test left it running."""
     if lab.processes():
         lab.down()
     return lab

@@ -50,7 +50,7 @@ class Network:
 def two_networks(hidden: Sequence[Path] = ()) -> Iterator[tuple[Network, Network]]:
     """Create two networks; they are removed at the end.
 
-    Without the necessary rights, the test is skipped; for root in CI, it fails.
+    If the networks cannot be created, the test is skipped; for root in CI, it fails.
 
     Args:
         hidden: folders that are empty for programs of the second network.
