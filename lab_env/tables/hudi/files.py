@@ -1,4 +1,4 @@
-"""Access to a table's files: the interface that the reader needs, and a local folder."""
+"""Access to a table's files: the interface the reader needs, and a local-folder implementation."""
 
 from pathlib import Path
 from typing import Protocol
@@ -17,7 +17,7 @@ class TableFiles(Protocol):
 
 
 class LocalFolder:
-    """A table in a local folder. Leaves out Hadoop's checksum files."""
+    """A table in a local folder; Hadoop's checksum files are left out."""
 
     def __init__(self, path: str | Path):
         self.path = str(path)

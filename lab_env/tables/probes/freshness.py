@@ -1,7 +1,7 @@
 """Freshness: time from sending an event until a reader can see it in a sink.
 
 The interval ends when the store completes the commit that contains the event. It does not end at
-the commit's requested time, because then no reader can see the rows yet.
+the commit's requested time, when no reader can see the rows yet.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from lab_env.tables.hudi.timeline import is_instant
 def event_freshness(
     sends: pd.DataFrame, batches: pd.DataFrame, completions: dict[str, float]
 ) -> pd.Series:
-    """Return the seconds from sent to visible, one value per acknowledged send.
+    """Return the seconds from sending an event until it is visible, for each acknowledged send.
 
     Args:
         sends: acknowledged sends from the ledger: partition, offset, sent_at (µs since 1970).

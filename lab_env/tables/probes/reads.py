@@ -15,7 +15,7 @@ _STREAM = re.compile(
 
 
 class Reads:
-    """Objects that were read, by the S3A client's debug log; filled in after `watch`."""
+    """Objects that were read, according to the S3A client's debug log; empty until `watch` ends."""
 
     def __init__(self, log: str = ""):
         self.log = log
