@@ -57,7 +57,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic on the broker, and a reader's position in it; each mapping is by topic partition."""
+    """A topic on the broker and a reader's position in it; the keys are topic partitions."""
 
     ends: Mapping[int, int]  # offset after the newest message
     position: Position | None = None  # None if unknown

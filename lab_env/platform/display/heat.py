@@ -14,7 +14,7 @@ def heading(text: str, align: str = "center", span: int = 1) -> str:
 
 
 def tint(colour: str, strength: float) -> str:
-    """CSS of a translucent background: a `#rrggbb` colour with a strength from 0 to 1."""
+    """CSS for a translucent background: a `#rrggbb` colour with an opacity from 0 to 1."""
     parts = ", ".join(map(str, bytes.fromhex(colour.removeprefix("#"))))  # red, green, blue
     return f"background:rgba({parts}, {strength:.2f})"
 
@@ -29,7 +29,7 @@ def cell(inside: str, align: str = "right", heat: float | None = None) -> str:
 
 
 def table(rows: Iterable[str], note: str) -> str:
-    """HTML table, in both themes, of rows of headings and cells; the note below it is escaped."""
+    """HTML table for both themes, from rows of headings and cells; the note below it is escaped."""
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     return (
         "<table style='border-collapse:collapse;background:none;"

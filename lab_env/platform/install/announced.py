@@ -1,7 +1,7 @@
 """Let commands wait for a set-up that runs while JupyterLab is open.
 
-Its lock file belongs to this lab and contains the newest line of progress. The lock is released
-when its holder ends, even if it crashes.
+The set-up's lock file belongs to this lab and contains the newest line of progress. The lock is
+released when its holder ends, even if it crashes.
 """
 
 from collections.abc import Generator

@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 class TableFiles(Protocol):
-    """A table's files in any storage. A file's key is its path below the table, with slashes."""
+    """A table's files in any storage; a file's key is its path in the table, with slashes."""
 
     path: str  # the table's path, as its user writes it
 

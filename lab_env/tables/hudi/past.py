@@ -183,6 +183,6 @@ def _planned_at(table: Snapshot, instants: Iterable[Instant]) -> tuple[tuple[str
 
 
 def _undone(table: Snapshot) -> tuple[str, ...]:
-    """Return the instants that restores have undone; rollbacks may undo incomplete writes."""
+    """Return instants undone by restores; not by rollbacks, as these may undo incomplete writes."""
     restores = (record for (action, _), record in table.records.items() if action == "restore")
     return tuple(sorted(i for record in restores for i in record.get("instantsToRollback") or ()))
