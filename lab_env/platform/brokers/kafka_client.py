@@ -33,8 +33,8 @@ def spark_options(bootstrap: str) -> dict[str, str]:
 def security_properties() -> dict[str, str]:
     """Properties in the file that LAB_KAFKA_SECURITY names, for Java clients; empty if not set.
 
-    Paths of PEM files are replaced by the files' content, so that executors on other machines need
-    no file.
+    The path of a PEM truststore is replaced by its certificates, so that executors on other
+    machines need no file.
     """
     path = settings().kafka_security
     if path is None:

@@ -20,7 +20,7 @@ INK = "#010203"  # stands for the page's text colour until the SVG is written
 def new_chart(title: str, x: str, y: str, width: float = 6.4, height: float = 3.0):
     """Matplotlib's figure and axes of an empty chart in the course's style; sizes are in inches.
 
-    The axis labels `x` and `y` include the unit.
+    `x` and `y` are the axis labels, including units.
     """
     figure, panels = new_panels([title], width=width, height=height)
     panels[0].set(xlabel=x, ylabel=y)

@@ -20,7 +20,7 @@ def tint(colour: str, strength: float) -> str:
 
 
 def cell(inside: str, align: str = "right", heat: float | None = None) -> str:
-    """One table cell of HTML, which is not escaped; its colour's strength is from 0 to 1."""
+    """HTML table cell; `inside` is not escaped, `heat` from 0 to 1 is the colour's strength."""
     style = STYLE.format(align) + ";white-space:nowrap"
     if heat is not None:
         # Stronger, the text of the dark theme would not stand out from it.

@@ -57,5 +57,5 @@ def _text(value: object) -> object:
 
 
 def number(value) -> str:
-    """Format a number for display: three significant digits, or all digits of a whole number."""
+    """Format a number for display, with about three significant digits."""
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"

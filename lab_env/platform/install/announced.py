@@ -19,7 +19,7 @@ BEGUN = "it has just started"
 
 @contextmanager
 def announced(report_progress: Progress) -> Generator[Progress]:
-    """Announce the set-up in the body; yield a reporter whose progress other processes see."""
+    """Announce the set-up in the body; yield a progress reporter that other processes can read."""
     lock = _lock_file()
 
     def report(line: str) -> None:

@@ -41,10 +41,9 @@ def environment_of(process: psutil.Process) -> dict[str, str]:
 def memory_of(process: psutil.Process) -> int:
     """Memory that a process uses, in bytes; 0 if it has ended.
 
-    On Linux this is the proportional set size (PSS): a page shared by three processes counts as a
-    third of a page for each. On macOS it is the resident set size (RSS), in which a shared page
-    counts fully in each process: macOS has no PSS, and shows the USS of other processes only to
-    root.
+    On Linux this is the proportional set size (PSS): each of three processes that share a page is
+    charged a third of it. On macOS it is the resident set size (RSS), which charges each one the
+    full page: macOS has no PSS, and shows the USS of other processes only to root.
     """
     for ask in (lambda: process.memory_full_info().pss, lambda: process.memory_info().rss):
         with contextlib.suppress(psutil.Error, OSError, AttributeError):
@@ -53,7 +52,7 @@ def memory_of(process: psutil.Process) -> int:
 
 
 def check_user() -> None:
-    """Refuse a user without an entry in /etc/passwd, as some containers have: Spark needs one."""
+    """Reject a user without an entry in /etc/passwd, as in some containers: Spark needs one."""
     try:
         pwd.getpwuid(os.getuid())
     except KeyError:

@@ -10,7 +10,7 @@ class TableFiles(Protocol):
     path: str  # the table's path, as its user writes it
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of each file, by its key."""
+        """Size of each file in bytes, by key."""
 
     def read(self, key: str) -> bytes:
         """Content of one file; FileNotFoundError if a writer has archived or deleted it."""
@@ -23,7 +23,7 @@ class LocalFolder:
         self.path = str(path)
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of each file, by its key."""
+        """Size of each file in bytes, by key."""
         root = Path(self.path)
         return {
             file.relative_to(root).as_posix(): file.stat().st_size
