@@ -1,4 +1,4 @@
-"""`Lab`, the handle of one lesson: the only name that a notebook imports. It only delegates.
+"""`Lab`, the handle of one lesson and the only name that a notebook imports; it only delegates.
 
 The code that the course teaches (reads, writes, streams, SQL) is in the notebook and uses Spark's
 own API.
@@ -86,7 +86,7 @@ def _begin(lesson: str, needs: tuple[str, ...]) -> None:
 
 
 class Lab:
-    """One lesson's handle on the running lab; `needs` names its additional services."""
+    """One lesson's handle on the running lab; `needs` names the lesson's additional services."""
 
     def __init__(self, lesson: str, endpoints: Endpoints, needs: tuple[str, ...] = ()):
         self.lesson = lesson
@@ -301,7 +301,7 @@ class Lab:
         return list(store.list_objects(self.endpoints, store.key_of(path) + "/"))
 
     def xray(self, path: str, since: XRay | None = None, check: bool = False) -> XRay:
-        """Return a Hudi table's timeline and files; files that are new since `since` are marked.
+        """Return a Hudi table's timeline and files; files that `since` does not have are marked.
 
         With `check`, damaged files are marked too. The result's `commit()` returns the metadata of
         a write: operation, records, bytes, files, schema, batch.
@@ -358,7 +358,7 @@ class Lab:
         return HTML(ARCHITECTURE.read_text("utf-8"))
 
     def links(self) -> dict[str, str]:
-        """Return the lab's web pages, by name, with URLs for a browser."""
+        """Return the URLs of the lab's web pages, for a browser, by name."""
         pages = services.links()
         if self._session is not None and self._session.sparkContext.uiWebUrl:
             # "/" would redirect to the address that this machine has, which a browser may not.

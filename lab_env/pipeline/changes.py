@@ -2,7 +2,7 @@
 
 These rows go to separate tables, not to one whose versions are ordered by `order_ts`: a log
 position and a time cannot be compared. Every message is in exactly one of `rows`, `dead_letters`
-and `tombstones`. `envelopes` parses them; its `REASONS` define which are valid.
+and `tombstones`. `envelopes` parses them; its `REASONS` lists why one is rejected.
 """
 
 import sys
@@ -143,7 +143,7 @@ class LogOrder:
 
     After a restore from a backup, or a failover to a replica that lacked the end of the log, new
     changes get positions that the table already has, so they lose against its rows without an
-    error. Changes that a connector resends are no sign of this: their commit times are old, too.
+    error. Changes that a connector resends do not trigger it: their commit times are old, too.
     """
 
     def __init__(self) -> None:

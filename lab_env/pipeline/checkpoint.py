@@ -100,7 +100,7 @@ def still_open(batch: Batch, sink: str, topic: str) -> str:
 def newest_commit(endpoints: Endpoints, path: str) -> tuple[int, dict[int, int]] | None:
     """Number of a query's newest committed batch, and each topic partition's next offset.
 
-    Return None if the checkpoint does not have a committed batch and its offsets.
+    Return None if the checkpoint contains no committed batch with its offsets.
     """
     names, read = files_in(endpoints, path, "commits/", "offsets/")
     complete = batch_numbers(names, "commits") & batch_numbers(names, "offsets")

@@ -1,6 +1,6 @@
 """Parse and validate one Debezium change event strictly: return it, or raise `Malformed`.
 
-`REASONS` lists why a record can be rejected. Plain Python, with the JSON parser of `messages`.
+Like `messages`, whose JSON parser it uses, this is plain Python. `REASONS` lists what is rejected.
 """
 
 import re
@@ -342,7 +342,7 @@ def _time(value: Any) -> int | None:
 
 
 def _number_of(nanoseconds: int, value: Any) -> int | None:
-    """Microseconds since 1970, converted from a unit of `nanoseconds`."""
+    """Convert a count of units, each `nanoseconds` long, to microseconds since 1970."""
     if _of_type(int, value) is None:
         return None
     micros = value * nanoseconds // 1000

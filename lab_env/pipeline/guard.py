@@ -249,7 +249,7 @@ def check_clock(endpoints: Endpoints, table: str, java_options: str) -> None:
     """Refuse a clock that is behind the newest instant of a table.
 
     Hudi orders the versions of a file by instants, which it takes from the JVM's clock and time
-    zone. With a clock that was set back, or another time zone, new versions look old. If
+    zone. If the clock was set back, or the time zone was changed, new versions look old. If
     `java_options` set the time zone twice, the last one counts.
     """
     zones = re.findall(r"-Duser\.timezone=(\S+)", java_options)

@@ -161,7 +161,7 @@ class Landing:
         return sum(self.position.counts().values())
 
     def _readable(self) -> list[str]:
-        """Unfinished shards whose parents are finished or no longer in Kinesis; read these now."""
+        """Unfinished shards that can be read now: parents finished or no longer in Kinesis."""
         known = {s["ShardId"]: s for s in streams.list_shards(self._kinesis, self._stream)}
         ended = {name for name, at in self.position.shards.items() if at.ended}
         if lost := self.position.shards.keys() - known.keys() - ended:
@@ -257,7 +257,7 @@ class LandingThread(threading.Thread):
         self.says = ""  # a topic's watch may have more to say
 
     def run(self) -> None:
-        """Land new records at each interval; store the exception that ends this in `error`."""
+        """Land new records at each interval; store a fatal exception in `error`."""
         try:
             self._land_and_wait()
         except Exception as error:

@@ -181,7 +181,7 @@ def shuffles(cores: int) -> dict[str, str]:
 
 
 def driver_address() -> dict[str, str]:
-    """Spark properties for the driver's addresses, and for its ports if the settings set these."""
+    """Spark properties for the driver's addresses, and its ports if the settings specify them."""
     chosen = settings()
     host = chosen.spark_driver_host or chosen.client_host
     # A loopback address would be of no use to executors elsewhere.

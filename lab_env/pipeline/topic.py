@@ -204,7 +204,7 @@ class TopicWatch(threading.Thread):
         return all(committed.get(number, 0) >= end for number, end in (self._ends or {}).items())
 
     def _noted(self, path: str) -> Note:
-        """Read a checkpoint's note; make a new one if it has none or has not read anything yet."""
+        """Read a checkpoint's note; make a new one if it is missing or no batch was planned yet."""
         file = f"{path}/{NOTE}"
         known = None
         if hadoop.exists(self._spark, file):

@@ -215,7 +215,7 @@ class ProgressLog:
 
         Args:
             state: one of `ENDED`.
-            sink: the query that failed; empty if all did.
+            sink: the query that failed; empty if no single query did.
 
         Returns:
             The recorded text.
@@ -229,7 +229,7 @@ class ProgressLog:
     def state(self, state: str, **facts) -> None:
         """Replace the state file atomically, but keep the first reason why the writer ended.
 
-        After the watchdog kills a process, the main thread fails a moment later.
+        When the watchdog has killed the child processes, the main thread fails a moment later.
         """
         text = json.dumps({"state": state, "pid": os.getpid(), "at": time.time(), **facts})
         with self._lock:

@@ -94,7 +94,7 @@ def key_of(path: str) -> str:
 
 
 def list_objects(endpoints: Endpoints, prefix: str) -> Iterator[StoredObject]:
-    """Yield every object below a prefix such as `tour/orders/`, by key, without folder markers."""
+    """Yield every object below a prefix like `tour/orders/`, in key order, minus folder markers."""
     pages = client(endpoints).get_paginator("list_objects_v2")
     for page in pages.paginate(Bucket=endpoints.bucket, Prefix=prefix):
         for entry in page.get("Contents", ()):

@@ -1,7 +1,7 @@
 """A second object store on a disk small enough to fill: a tmpfs in its own mount namespace.
 
-It uses no space on this machine's disks and leaves nothing behind, because the namespace ends with
-the store. The user must be allowed to create namespaces.
+It uses no space on this machine's disks and leaves nothing behind, because the namespace disappears
+with the store. The user must be allowed to create namespaces.
 """
 
 import contextlib

@@ -104,12 +104,12 @@ class Rule:
         return self.k <= self.seen < self.k + self.times
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the rule has acted on a request; return False after the timeout."""
+        """Wait until the rule has been applied to a request; return False after the timeout."""
         return self.reached.wait(seconds)
 
 
 class Gate:
-    """The proxy; it serves in its own thread until it is closed."""
+    """The proxy; it runs in its own thread until it is closed."""
 
     def __init__(self, upstream: str, host: str = "127.0.0.1"):
         target = urlsplit(upstream)

@@ -54,7 +54,7 @@ def delete_topic(bootstrap: str, topic: str) -> None:
 
 
 def delete_topics(bootstrap: str, prefix: str) -> list[str]:
-    """Delete all topics whose name begins with a prefix, wait for it, and return their names."""
+    """Delete all topics with this name prefix; return their names once Kafka has removed them."""
     return _delete(bootstrap, lambda name: name.startswith(prefix))
 
 

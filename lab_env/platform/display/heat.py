@@ -1,4 +1,4 @@
-"""Tables whose colours show the size of measured values."""
+"""HTML tables whose cell colours show how large the measured values are."""
 
 from collections.abc import Iterable
 from html import escape

@@ -2,7 +2,7 @@
 
 The `lab` in `.venv` does the rest: `setup`, or `jupyter` if that is the argument. This module uses
 only the standard library. An interrupted step is repeated, so a killed run can be started again.
-When everything is done, a stamp file tells later runs so.
+When everything is complete, a stamp file lets later runs skip it.
 """
 
 import contextlib
@@ -254,7 +254,7 @@ def _uv(cache):
 
 
 def _uv_pin():
-    """uv's entry of versions.toml, read without tomllib, which Python has only since 3.11."""
+    """uv's entry in versions.toml, read without tomllib, which Python has only since 3.11."""
     text = Path(__file__).with_name("versions.toml").read_text()
     entry = text.partition("[wheels.uv]\n")[2].partition("\n[")[0]
     (version,) = re.findall('^version = "(.+)"$', entry, re.M)

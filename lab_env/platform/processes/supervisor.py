@@ -140,7 +140,7 @@ def remove(name: str) -> None:
 
 
 def _command(done: str, method: str, name: str, *harmless: int, timeout: float = 20) -> None:
-    """Send the supervisor a command for a program; do nothing without a supervisor."""
+    """Send the supervisor a command for a program; do nothing if there is no supervisor."""
     try:
         _call(method, name, timeout=timeout)
     except (FileNotFoundError, ConnectionRefusedError):

@@ -132,7 +132,7 @@ def in_namespace(kind: str, prepare: str, subject: str = "sh") -> tuple[str, ...
 
 
 def with_small_disk(folder: Path, megabytes: int) -> tuple[str, ...]:
-    """Command prefix that mounts a disk of this size on a folder, for that command alone."""
+    """Command prefix that mounts a disk of this size on a folder, visible only to that command."""
     mount = f'{shutil.which("mount")} -t tmpfs -o size={megabytes}m none "$0"'
     return in_namespace("--mount", mount, str(folder))
 

@@ -147,7 +147,7 @@ class Service(ABC):
         return ports.get(name, self.preferred_ports()[name])
 
     def port_setting(self, name: str) -> str:
-        """Setting for a port: `kafka_port` for the first, then `kafka_<name>_port`."""
+        """Name of the setting for a port: `kafka_port` for the first, then `kafka_<name>_port`."""
         return f"{self.name}_port" if name == self.port_names[0] else f"{self.name}_{name}_port"
 
     def running(self) -> bool:

@@ -1,9 +1,9 @@
 """A Spark cluster: Spark's own standalone master and two workers of one core each, for lesson 21.
 
 PySpark's wheel contains Spark's cluster. The master assigns workers to applications, and each
-worker starts executors for them. Otherwise anyone with access to a master could run code on its
-workers, so master, workers and drivers share a secret. The object store's keys are in the workers'
-environment, which executors inherit: no page, argument or log shows them.
+worker starts executors for them. Master, workers and drivers share a secret, because otherwise
+anyone with access to the master could run code on its workers. The object store's keys are in the
+workers' environment, which executors inherit: no page, argument or log shows them.
 """
 
 import contextlib

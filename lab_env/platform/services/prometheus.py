@@ -71,7 +71,7 @@ class Prometheus(Service):
             clear_partial()
 
     def program(self, ports: dict[str, int]) -> Program:
-        """Write the lab's own job and alert rules and describe the process."""
+        """Write the lab's own scrape job and alert rules, and describe the process."""
         if not _server().exists():
             raise LabError("Prometheus has not been built yet.", "run: lab up prometheus")
         for folder in (RULES, SCRAPE):
@@ -220,7 +220,7 @@ def run_promtool(*arguments: str, folder: str | Path) -> subprocess.CompletedPro
 
 
 def _check(what: str, text: str, *command: str) -> None:
-    """Let promtool check a text, which it finds in the file `rules.yml` or `jobs.yml`."""
+    """Check a text with promtool, which reads it from the file `rules.yml` or `jobs.yml`."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / f"{what}.yml").write_text(text)
         _write_yaml(Path(folder) / "all.yml", {"scrape_config_files": ["jobs.yml"]})

@@ -26,7 +26,7 @@ REWRITES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """One file of a write."""
+    """One file that a write produced."""
 
     partition: str  # its folder below the table
     group: str  # id of its file group

@@ -25,7 +25,7 @@ class Moment:
 
     @property
     def added(self) -> list[DataFile]:
-        """Data files added since the moment before."""
+        """Data files added since the previous moment."""
         return sorted(self.table.new_files)
 
     @property
@@ -38,7 +38,7 @@ class Moment:
 
     @property
     def removed(self) -> list[DataFile]:
-        """Data files deleted since the moment before."""
+        """Data files deleted since the previous moment."""
         return sorted(self.table.gone_files)
 
 

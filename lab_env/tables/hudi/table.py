@@ -92,8 +92,8 @@ class Snapshot:
         cleaned: files deleted by cleans, as far as timeline and history record them.
         planned: file group, requested time and action of each pending compaction or clustering.
         records: decoded metadata of completed instants, by action and requested time.
-        damage: description of the damage of each damaged file, by path in the table's folder; empty
-            if the table was not checked.
+        damage: description of each file's damage, by path in the table's folder; empty if the table
+            was not checked.
         compared_with: name for `since` in captions, for example "the last look".
     """
 

@@ -40,8 +40,8 @@ def batch_completions(batches: pd.DataFrame, completions: dict[str, float]) -> n
     """Return the time (s since 1970) when each batch became visible; NaN where unknown.
 
     A file sink names its log entries by batch number. A Hudi table has one completed write per
-    batch, in the same order; if their numbers differ, all times are unknown. The arguments are
-    those of `event_freshness`.
+    batch, in the same order; if their counts differ, all times are unknown. The arguments are those
+    of `event_freshness`.
     """
     if not any(map(is_instant, completions)):  # batch numbers of a file sink
         return np.array([completions.get(str(batch), np.nan) for batch in batches["batch"]])

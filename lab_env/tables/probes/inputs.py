@@ -1,9 +1,9 @@
 """Bytes that Spark's tasks read, as in the Spark UI's column *Input*.
 
 The count includes the log files of a Merge-on-Read table, each about once. It excludes the driver's
-reads (timeline, settings, schema). The network transfers more: the reader opens each log twice,
+reads (timeline, settings, schema). More bytes cross the network: the reader opens each log twice,
 first for its header, and S3A requests the rest of the file each time. S3A's own counter
-`stream_read_total_bytes` has the transferred bytes of this Java process.
+`stream_read_total_bytes` counts the bytes transferred to this Java process.
 """
 
 import json

@@ -36,7 +36,7 @@ class Reads:
 def watch(lab) -> Generator[Reads]:
     """Record the reads of a lab's Spark driver in a `with` block; complete after the block.
 
-    If its Spark runs on a cluster, the executors' reads are not recorded.
+    If Spark runs on a cluster, the executors' reads are not recorded.
     """
     reads = Reads()
     begin = lab.spark_log.stat().st_size
