@@ -129,8 +129,7 @@ class Record:
 
 
 def variant_named(name: str) -> Variant:
-    """Return the variant with this name; raise a LabError if there is none.
-    """
+    """Return the variant with this name; raise a LabError if there is none."""
     if name not in VARIANTS:
         raise LabError(f"There is no variant {name!r}.", f"choose from: {', '.join(VARIANTS)}.")
     return VARIANTS[name]

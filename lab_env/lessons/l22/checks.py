@@ -110,8 +110,7 @@ def _first(found: list[Message]) -> tuple[str, str]:
 
 
 def hidden_messages(variant: Variant, chance: random.Random) -> list[Message]:
-    """Return a variant's messages of every kind and both app versions, in random order.
-    """
+    """Return a variant's messages of every kind and both app versions, in random order."""
     story = variant.story(chance.randrange(1_000_000))
     found = [_message(sent) for sent in story.messages() if sent.event is None]
     for version in (FIRST, VERSION_2):
@@ -131,8 +130,7 @@ def _message(sent: Sent) -> Message:
 
 
 def edge_cases(variant: Variant, sent: Sent) -> Iterable[Message]:
-    """Yield copies of a valid message with one field changed; most of them are malformed.
-    """
+    """Yield copies of a valid message with one field changed; most of them are malformed."""
     event = json.loads(sent.send.value)
     numbers = iter(range(90_000, 100_000))
 
