@@ -45,7 +45,7 @@ def type_of(answer: Any) -> str:
 
 
 def as_pair(answer: Any, parts: str) -> tuple:
-    """Return an answer as a pair; if it is none, raise Unreadable with `parts` as the message."""
+    """Return an answer as a pair, or raise Unreadable with `parts` as the message."""
     if not isinstance(answer, list | tuple) or len(answer) != 2:
         raise Unreadable(f"{parts}.")
     return tuple(answer)
@@ -144,7 +144,7 @@ def as_frame(answer: Any) -> pd.DataFrame:
 
 
 def as_rows(answer: Any, columns: Sequence[str] | None = None) -> list[tuple]:
-    """Return a table's rows as tuples of plain values, in order.
+    """Return a table's rows as tuples of plain values, in the table's order.
 
     `columns` selects and orders the columns; if the table has no column names, columns are
     matched by position.
@@ -182,7 +182,7 @@ def _value(item: Any) -> Any:
 
 
 def _only_value(answer: Any) -> Any:
-    """Return the only value of a table or collection; raise Unreadable if it has more or none."""
+    """Return the only value of a table or collection, or raise Unreadable if there is no such value."""
     rows = as_rows(answer) if _is_table(answer) else [(item,) for item in answer]
     if isinstance(answer, Mapping) or len(rows) != 1 or len(rows[0]) != 1:
         raise Unreadable(f"One value is expected, not {_shown(answer)}.")

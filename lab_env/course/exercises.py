@@ -49,7 +49,7 @@ class Exercises:
     def check(self, exercise_id: str, answer: Any) -> Outcome:
         """Judge an answer and count it as an attempt, unless it is still a stub.
 
-        Raises a LabError for an unknown exercise, and under LAB_STRICT if it is not passed.
+        Raises a LabError for an unknown exercise and, with LAB_STRICT, for an answer that fails.
         """
         exercise = registry.exercise(exercise_id, self.folder)
         exercise_id = exercise.id

@@ -85,7 +85,7 @@ def as_dataframe(answer: object, wanted: str) -> DataFrame:
 
 
 def named(keys: Iterable) -> str:
-    """Return the keys as a list in a sentence, on one line."""
+    """Return the keys as sorted text, for example `O-1, O-2`; `no order` if there are none."""
     return ", ".join(sorted(map(str, keys))) or "no order"
 
 

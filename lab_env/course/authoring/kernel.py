@@ -1,4 +1,4 @@
-"""Starts a kernel that runs a lesson's cells and records the results of checks and proofs."""
+"""Starts a kernel to run a lesson's cells, and records the results of checks and proofs."""
 
 import json
 import os

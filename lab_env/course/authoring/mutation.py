@@ -133,7 +133,7 @@ def _run_to_the_last(
     counts: dict[str, int],
     say: Callable[[str], None],
 ) -> None:
-    """Run a notebook to the last chosen exercise; try each one's mutants from its `begins` on."""
+    """Run a notebook to the last chosen exercise; `begins` has each one's first mutant to try."""
     waiting = set(begins)
     for cell in notebook.cells:
         if not waiting:

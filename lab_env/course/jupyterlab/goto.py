@@ -19,7 +19,7 @@ from lab_env.platform.settings import settings
 
 @dataclass(frozen=True)
 class Entered:
-    """A section that is ready to start after `cells` were run in the kernel of its page."""
+    """A section that is ready to start; `cells` is the number of cells that were run."""
 
     address: str
     cells: int

@@ -1,4 +1,4 @@
-"""Builds the command that opens JupyterLab on a lesson, with a token and without internet use."""
+"""Builds the command that opens JupyterLab on a lesson, with a token and no internet access."""
 
 import os
 import sys

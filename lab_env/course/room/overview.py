@@ -108,7 +108,7 @@ class Overview:
         return [self._row(seat, now) for seat in sorted(seats, key=_order)]
 
     def stuck_at(self) -> list[tuple[str, int]]:
-        """Return the exercises where seats are stuck with the number of seats, highest first."""
+        """Return the number of stuck seats per exercise, highest first."""
         counts: dict[str, int] = {}
         with self._lock:
             for seat in self._seats.values():

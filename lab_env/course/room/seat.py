@@ -134,7 +134,7 @@ class Seat:
 
     @contextmanager
     def entering(self, lesson: str) -> Generator[None]:
-        """Report whether the body started the lesson; a demo's success is not reported."""
+        """Report whether the lesson started in the body; demos report only a failure to start."""
         try:
             yield
         except LabError:

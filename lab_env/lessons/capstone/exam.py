@@ -174,7 +174,7 @@ class DeliverySchedule:
 
 
 class Exam:
-    """One exam.
+    """An exam of one job: sends the deliveries, runs the job, and judges its answers.
 
     Args:
         job: the functions `build` and `answers`, pickled by `job.pack`.
@@ -468,7 +468,7 @@ class Exam:
         return objects_below(self.lab.endpoints, self.base)
 
     def _run(self, again: bool = False) -> None:
-        """Call `build`, unless it has already read every delivery or `again` is set."""
+        """Call `build` if there are unread deliveries or `again` is set."""
         if again or self._built != self.course.delivered:
             self._ready().call("run", source=self.course.source, base=self.base)
             self._built = self.course.delivered

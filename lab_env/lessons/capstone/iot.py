@@ -143,7 +143,7 @@ class Iot(Variant):
             generator.add(delivery, correction | {"received_at": text(corrected)})
 
     def as_sent(self, event: Event, delivery: str) -> Event:
-        """Return the message's fields: a Celsius number; in version 2 text and unit, mostly F."""
+        """Return the fields: Celsius as a number; in version 2, text with a unit, mostly F."""
         if delivery != VERSION_2 or "value" not in event:
             return event
         unit = "C" if int(event["device_id"][2:]) % 4 == 0 else "F"

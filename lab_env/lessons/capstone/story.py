@@ -1,4 +1,4 @@
-"""Shared by the three variants: a story, which is all messages of a seed in six deliveries.
+"""Code shared by the three variants: makes a story, all messages of a seed in six deliveries.
 
 Some messages are malformed. Late and resent events come in a later delivery than their
 neighbours; the right answers do not depend on the order of arrival.

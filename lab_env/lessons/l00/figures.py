@@ -18,7 +18,7 @@ DIFFERENCES = ("missing", "duplicate", "stale", "ghost")
 
 
 def draw_board(board: pd.DataFrame) -> str:
-    """Draw `revenue` in euros by status (the index): a bar per status, in an order's sequence."""
+    """Draw `revenue` in euros by status (the index): a bar per status, in lifecycle order."""
     life = [status for status in STATUSES if status in board.index]
     revenue = board["revenue"].reindex(life[::-1])  # Matplotlib draws the last bar on top
     figure, axes = new_chart("Revenue by status", "euro", "", height=0.9 + 0.36 * len(revenue))

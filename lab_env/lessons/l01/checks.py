@@ -326,7 +326,7 @@ def five_hundred_a_second(lab, user):
 
 @contextmanager
 def _own_clock(*namespaces: dict) -> Generator[SimpleNamespace]:
-    """Replace this thread's clocks; they return `now` (seconds) of the yielded object.
+    """Yield a fake clock for this thread; the body sets its `now`, in seconds.
 
     Args:
         namespaces: `__globals__` of functions that may have imported a clock by name.
@@ -357,7 +357,7 @@ SALE = (5, 5, 25, 25, 25, 25, 5, 5)
 
 @check("01.4")
 def shapes_the_sale(lab, shape_class):
-    """Simulate the number of users that the load shape requests; it must end after 8 seconds."""
+    """Simulate the users that the load shape requests; it must end the test after 8 seconds."""
     halves, asked = users_of(shape_class)
     ends, users = len(halves) / 2, halves[1::2]
     expect(

@@ -125,7 +125,7 @@ def draw_rates(batches: pd.DataFrame) -> str:
 
 
 def draw_state(progress: Sequence[Mapping]) -> str:
-    """Draw after each batch the number of ids in a stream's state, and of all ids seen so far.
+    """Draw the number of ids in a stream's state after each batch, and of all ids seen so far.
 
     `progress` is a query's `recentProgress` since its first batch; it has one stateful operator.
     """

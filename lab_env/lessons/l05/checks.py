@@ -214,7 +214,7 @@ def _six_orders(lab, kind: str = MOR) -> str:
 
 
 def _without_o3(lab) -> str:
-    """Return the path of a copy of the Merge-on-Read table without O-3, which was deleted."""
+    """Return the path of a Merge-on-Read table from which O-3 was deleted."""
     path = lab.path("exercise/deleted")
     if not lab.files(path):
         overlay_table(lab, _six_orders(lab), path)

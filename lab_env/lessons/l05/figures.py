@@ -53,7 +53,7 @@ class WriteHeat:
 
     Args:
         pictures: the X-ray taken after each operation, by operation and table type
-        (`COPY_ON_WRITE` or `MERGE_ON_READ`); its `since` is the previous X-ray.
+            (`COPY_ON_WRITE` or `MERGE_ON_READ`); its `since` is the previous X-ray.
     """
 
     pictures: Mapping[tuple[str, str], Snapshot]

@@ -1,4 +1,4 @@
-"""Draws the costs of compaction: each write, the query after it, and which writes it delayed."""
+"""Draws the costs of compaction: writes, the queries after them, and when compactions ran."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class Step:
 
 
 def as_table(steps: Iterable[Step]) -> pd.DataFrame:
-    """Return the steps as a table by batch; the column `compacted` is omitted if no write did."""
+    """Return the steps as a table by batch; `compacted` is omitted if no write compacted."""
     rows = [
         {
             "batch": step.batch,

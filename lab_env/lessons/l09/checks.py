@@ -66,7 +66,7 @@ class TwoCommits:
 
 @check("09.1")
 def opens_by_query_type(lab, read_orders):
-    """Let the function open a table before its second commit, and by each query type after it."""
+    """Let the function open a table before its second commit, and with each query type after it."""
     table, path = _two_commits(lab), scratch_copy(lab, _two_commits(lab).before, "opened")
     with _session_left_alone(lab):
         expect_rows(_table(read_orders(path, "snapshot")), _read(lab, path))
@@ -301,7 +301,7 @@ def _logged(lab) -> str:
 
 
 def _write(lab, path: str, which: str, table: TwoCommits | None = None, **options: str) -> None:
-    """Upsert orders of 10.00 each (O-1002: 25.00), with the second commit's changes if `table`."""
+    """Upsert orders of 10.00 (O-1002: 25.00); with `table`, as the second commit changes them."""
     cheap, paid, erased = (table.amount, table.status, table.erased) if table else (0, 0, 0)
     rows = lab.spark.sql(f"""
         SELECT 'O-' || id AS order_id, IF(id = {paid}, 'paid', 'new') AS status,

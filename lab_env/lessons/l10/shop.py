@@ -88,7 +88,7 @@ def slowly(rows: DataFrame) -> DataFrame:
 
 
 def read_during(lab, path: str, writer: DataFrameWriter, read: Callable):
-    """Save a batch; call `read` while the write is requested but not complete, return its result.
+    """Save a batch; while its write is requested but not complete, call `read`; return its result.
 
     Raises `RuntimeError` if the write completed before `read` could start.
     """
@@ -105,7 +105,7 @@ def read_during(lab, path: str, writer: DataFrameWriter, read: Callable):
 
 
 def moment_of_a_write(lab, table: str, query) -> str:
-    """Wait until a stream's write is requested but not complete; return the time as instant time.
+    """Wait until a stream's write is requested but not complete; return the current instant time.
 
     Raises `TimeoutError` if no write began.
     """

@@ -367,7 +367,7 @@ def _other_totals(lab) -> str:
 def where_the_next_run_begins(lab, begin_of_next_run):
     """Call the function for the lesson's totals and for a copy with other bookmarks.
 
-    A run that begins where it says must read exactly the changes not yet in the totals.
+    A run that begins at the returned time must read exactly the changes not yet in the totals.
     """
     newest, totals = _commits(lab, 4)[-1], lab.path("revenue")
     times = _times(lab, newest)

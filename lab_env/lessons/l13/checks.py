@@ -29,7 +29,7 @@ NEW_DAYS = [str(date(2027, 1, 1) + timedelta(days=n)) for n in range(365)]
 
 @check("13.1")
 def registers_its_table(lab, save):
-    """Let the function write to a Merge-on-Read table twice, then query the metastore."""
+    """Let the function write to a Merge-on-Read table twice; then query the metastore."""
     name, size = f"exercise_{secrets.token_hex(3)}", random.randint(20, 60)
     path, more = lab.path(name), MERGE_ON_READ | {NOTE: secrets.token_hex(3)}
     first, second = f"id < {size}", f"id BETWEEN {size - 4} AND {size + 4}"

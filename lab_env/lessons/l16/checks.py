@@ -254,7 +254,7 @@ def _updates(chosen: random.Random, rows: Sequence[dict]) -> tuple[list[dict], l
     """Return changes in two batches, by both app versions, to orders with and without a coupon.
 
     In the first batch the new app version grants coupons and adds an order. In the second the old
-    version updates an order that had a coupon and one that received its first in batch one.
+    version updates an order that had a coupon and one that got its first in the first batch.
     """
     rows = [row for row in rows if row["partition_date"] == "2026-11-20"]
     having = chosen.sample([row for row in rows if row["coupon"]], 4)

@@ -426,7 +426,7 @@ def made_partitions(rng: Random) -> list[list[int]]:
 
 
 def ways_of_counting(partitions: list[list[int]]) -> tuple[int, int, int, int]:
-    """Return the number of missing offsets, and the numbers that make wrong answers wrong.
+    """Return the number of missing offsets, and the figures behind wrong ways of counting.
 
     Returns:
         Missing offsets; duplicate rows; offsets below the first one of each topic partition; and

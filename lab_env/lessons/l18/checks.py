@@ -65,7 +65,7 @@ def one_order(spark: Any, key: int, status: str) -> Any:
 
 @check("18.1")
 def one_lock_for_both(lab, lock_options):
-    """Write with one job's options while the colleague's write with the other's is frozen."""
+    """Write with one job's lock options while the colleague, using the other's, is frozen."""
     if not callable(lock_options):
         raise Unreadable("A function of a job's name and a table's path is expected.")
     table = scratch_copy(lab, lab.path("orders"), "two_jobs")
@@ -146,7 +146,7 @@ DAYS = range(3)  # each with 100 orders in two file groups
 
 
 def batches_of(chosen: random.Random) -> list[list[int]]:
-    """Return the orders of two batches; each writes both files of one day and one of another day.
+    """Return the orders of two batches; each writes both files of one day and one of another.
 
     Each batch leaves one day free: the middle one in one batch, the first or last in the other. So
     the free day is neither always the same nor always before or after the stream's days.

@@ -283,7 +283,7 @@ def _note(running: Running, message: dict) -> None:
 
 
 def forget_heartbeats(lab, table: str) -> None:
-    """Delete a table's heartbeats; to Hudi, a missing heartbeat has expired."""
+    """Delete a table's heartbeats; Hudi treats a missing one as expired."""
     store.delete_prefix(lab.endpoints, store.key_of(f"{table}/.hoodie/.heartbeat") + "/")
 
 

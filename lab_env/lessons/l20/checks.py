@@ -253,7 +253,7 @@ def _orders(lab, which: str, status: str, minute: int):
 
 
 def _table_with_log(lab) -> str:
-    """Return a Merge-on-Read table with a base file and one log; the first call writes it."""
+    """Return the path of a Merge-on-Read table with a log; the first call writes the table."""
     path = lab.path("exercise/with_log")
     if not lab.files(path):
         options = {**OPTIONS, **KEYS, "hoodie.table.name": "orders"}

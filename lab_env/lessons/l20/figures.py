@@ -49,7 +49,7 @@ def draw_break_even(written: pd.DataFrame, compaction: int, commits: float) -> s
 
 
 def bill_table(bills: Mapping[str, Bill]) -> pd.DataFrame:
-    """Return the cost of a recorded run in US cents, one row per sink."""
+    """Return the cost of a recorded run in US cents, one column per sink."""
     rows = {
         NAMES[sink]: {
             "to write it, table services counted": 100 * bills[sink].write,

@@ -136,7 +136,7 @@ def on_one_core(spark) -> Generator[bool]:
 
 
 def _tie(process: psutil.Process, cores: list[int]) -> None:
-    """Pin a process and all of its existing threads to these cores."""
+    """Pin a process and its threads, which a JVM has already started, to these cores."""
     for thread in process.threads():
         with suppress(psutil.NoSuchProcess):
             psutil.Process(thread.id).cpu_affinity(cores)

@@ -60,7 +60,7 @@ class SparkPages:
             ) from None
 
     def executors(self) -> pd.DataFrame:
-        """Return driver and executors: id, cores, if alive, tasks done, and reason for removal."""
+        """Return driver and executors: id, cores, alive or not, tasks done, reason for removal."""
         rows = [
             {
                 "executor": found["id"],

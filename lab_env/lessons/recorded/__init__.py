@@ -16,7 +16,7 @@ SINKS = ("json", "cow", "mor")  # that the benchmark compares
 
 
 def keep(part: str, found: dict) -> None:
-    """Save a full run of a part of `lab bench` as this lab's recorded run; must be JSON-ready."""
+    """Save a full run of a part of `lab bench` as this lab's recorded run; `found` is JSON data."""
     _own(part).write_bytes(gzip.compress(json.dumps(found).encode(), mtime=0))
 
 

@@ -136,7 +136,7 @@ def keep(seed: int, size: str, results: dict[str, Result], file: Path) -> None:
 
 
 def delivered(file: Path = DATA / FILE) -> Recorded:
-    """Return the campaign recorded with the course."""
+    """Return the course's own recorded campaign."""
     content = json.loads(gzip.decompress(file.read_bytes()))
     results = {entry["case"]: Result(**entry) for entry in content.pop("results")}
     return Recorded(**content, results=results)

@@ -1,4 +1,4 @@
-"""What a benchmark run would cost in a cloud: requests, storage and CPU time.
+"""Computes what a benchmark run would cost in a cloud: requests, storage and CPU time.
 
 Nothing is extrapolated. The bill covers the measured run: its batches, its table services, one
 month of storage, and queries of its table. The prices are in `data/prices.csv`, each with date and

@@ -57,7 +57,7 @@ def _read(app: Sphinx, page: str, content: list[str]) -> None:
 
 
 def for_reading(notebook: nbformat.NotebookNode, lacks: dict[str, str]) -> nbformat.NotebookNode:
-    """Add the date of execution, mark the instructor's notes, and unlink the lab's own servers."""
+    """Add the execution date, mark the instructor's notes, and remove links to local servers."""
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = linked(cell.source, lacks)
