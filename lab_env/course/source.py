@@ -68,7 +68,7 @@ class Cell:
 
     @property
     def shown(self) -> bool:
-        """True if the cell appears in a notebook; hints, right and wrong answers do not."""
+        """True if the cell appears in a notebook; hints, declared answers and mutants do not."""
         return not (self.hint or self.right or self.wrong or self.equivalent)
 
     @cached_property

@@ -36,7 +36,7 @@ def keep(executed: nbformat.NotebookNode, path: Path, tree: Tree = COURSE) -> No
 
 
 def shortfall(tree: Tree = COURSE) -> dict[str, str]:
-    """Return a sentence for each executed notebook that is missing or outdated, by path."""
+    """Return the reason why an executed notebook is missing or outdated, by path."""
     found = {}
     for path in shown(tree):
         name = path.relative_to(tree.root)

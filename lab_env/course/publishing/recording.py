@@ -83,7 +83,7 @@ def recorded_run() -> dict[str, Any]:
 
 
 def recorded_table(moment: str, since: Snapshot | None = None) -> Snapshot:
-    """Return the recorded table at one of `MOMENTS`; `since` marks the files that are new."""
+    """Return the recorded table at one of `MOMENTS`; files newer than `since` are marked as new."""
     return read_table(RecordedTable(recorded_run()["tables"][moment]), since)
 
 

@@ -397,8 +397,7 @@ def _showing(lab, shown: int) -> str:
 def _cleaned_twice(lab) -> tuple[str, list[Instant]]:
     """Return the name of a table with six commits, and the commits.
 
-    The first clean, after commit 4, retained commit 3. The second retained commit 5, and also kept
-    the files of commit 4.
+    The first clean, after commit 4, retained commit 3; the second retained 5 and the files of 4.
     """
     path = scratch_copy(lab, _three_commits(lab)[0], "cleaned")
     name = _named(lab, path)

@@ -92,7 +92,7 @@ class Recorded:
     results: dict[str, Result]  # by case number; only unexpected ones include evidence
 
     def rows(self) -> list[Row]:
-        """The results per class of faults, as on a campaign's page."""
+        """Return the results per class of faults, as on a campaign's page."""
         return summary(make_plan(self.seed, self.size), self.results)
 
     def table(self) -> pd.DataFrame:
