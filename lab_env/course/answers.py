@@ -182,7 +182,7 @@ def _value(item: Any) -> Any:
 
 
 def _only_value(answer: Any) -> Any:
-    """Return the only value of a table or collection; raise Unreadable if there are more or none."""
+    """Return the only value of a table or collection; raise Unreadable if it has more or none."""
     rows = as_rows(answer) if _is_table(answer) else [(item,) for item in answer]
     if isinstance(answer, Mapping) or len(rows) != 1 or len(rows[0]) != 1:
         raise Unreadable(f"One value is expected, not {_shown(answer)}.")
