@@ -307,8 +307,9 @@ def _limit_time_to_exit(gateway) -> None:
     A JVM that exits waits for its shutdown hooks, and one of Hudi's may never end: when the
     asynchronous compaction of a native sink has stopped by itself, its thread waits for itself
     while it holds a lock, and the hook waits for that lock (1.1.1, `HoodieStreamingSink.reset`).
-    The program would end, but its JVM would stay. The JVM is halted by a daemon thread and not by a
-    separate process, because a notebook's kernel terminates all of its processes when it ends.
+    Without the limit the program would exit and leave its JVM running. The JVM is halted by a
+    daemon thread and not by a separate process, because a notebook's kernel terminates all of its
+    processes when it ends.
     """
     jvm = gateway.jvm
     runnable = jvm.java.lang.Class.forName("java.lang.Runnable")

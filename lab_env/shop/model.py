@@ -296,7 +296,7 @@ class OrderModel:
         return self._stamp(order, "update", STEPS[order.step], now)
 
     def _stamp(self, order: Order, op: str, status: str, now: int) -> tuple:
-        """Arguments of `encode` for a new version, up to partition_date, then the event time."""
+        """Arguments of `encode` for a new version up to `partition_date`, and its event time."""
         self._events += 1
         order.last_ts = now if now > order.last_ts else order.last_ts + 1
         return (

@@ -35,7 +35,7 @@ class ReverseProxy:
 
     @contextlib.contextmanager
     def running(self, folder: Path) -> Iterator["ReverseProxy"]:
-        """Serve in a thread; the certificate is stored in a folder."""
+        """Serve in a background thread, and store the certificate in `folder`."""
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=loop.run_forever, daemon=True)
         thread.start()

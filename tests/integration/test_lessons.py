@@ -32,8 +32,9 @@ WRITTEN = {"rows": 1, "rows_by_name": 1, "messages": 1, "end_offset": 1}
 class Run:
     """Results that the lesson reports after its writes, `Lab.resume` and a second `Lab.start`.
 
-    `in_store`: whether the servers have the table, its name and the topic; `processes`: number in
-    the lesson's LAB_HOME; `neighbour`: the other lesson's objects, messages and files at the end.
+    `in_store`: whether the table, its catalog name and the topic exist on the servers; `processes`:
+    how many still run from the lesson's LAB_HOME; `neighbour`: the other lesson's objects, messages
+    and files after the run.
     """
 
     written: dict

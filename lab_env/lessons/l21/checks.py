@@ -142,7 +142,7 @@ def counts(tasks: pd.DataFrame) -> dict[str, int]:
 def made_up_lists() -> list[pd.DataFrame]:
     """Return task lists as after an executor's death, and one without repeated tasks.
 
-    In the former, every wrong count in `counts` differs from the right one.
+    In the lists after a death, every wrong count of `counts` differs from the right one.
     """
     return [*(_made_up_list() for _ in range(3)), table_of([_try(7, task) for task in range(4)])]
 

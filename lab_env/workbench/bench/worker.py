@@ -131,7 +131,7 @@ class TunedWorker(SinkWorker):
     """Tasks of the worker `tuning`, which streams a topic into tables with given options."""
 
     def begin(self, base: str, extra_options: dict[str, str], kind: str = "mor") -> dict:
-        """Start a table, `cow` or `mor`, in a new folder."""
+        """Create a table, `cow` or `mor`, in a new folder."""
         self.sink = TunedTable(self.spark, kind, base, extra_options)
         return {}
 

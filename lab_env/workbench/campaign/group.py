@@ -210,7 +210,7 @@ class Group:
         return jvm_of(self.writer)
 
     def end(self) -> float:
-        """Stop everything, but keep the tables; return the writers' processor seconds."""
+        """Stop everything but keep the tables; return the CPU seconds that the writers used."""
         try:
             self.feeder.pause()
         finally:
