@@ -1,4 +1,4 @@
-"""All Hudi options of the course's tables, with a reason for each that differs from its default.
+"""The Hudi options of the course's tables, with a reason for each that differs from its default.
 
 Unless a comment says otherwise, ratios are medians of interleaved runs on two cores, relative to
 the default (1.0). A small commit is 1,000 rows into 20,000 orders in four partitions, with the

@@ -1,4 +1,4 @@
-"""All Spark settings: pinned jars, object store, Hudi extensions, JVM options.
+"""The Spark settings of a session: pinned jars, object store, Hudi extensions, JVM options.
 
 The tour, the writers and the notebooks build their sessions here; the appendix of lesson 03 builds
 a small session by hand.
