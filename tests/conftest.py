@@ -1,6 +1,6 @@
-"""A separate lab for the test run: its own LAB_HOME and free ports, so that runs can be parallel.
+"""A separate lab for each test run: its own LAB_HOME and free ports, to allow parallel runs.
 
-The folder's name contains a space on purpose. At the end nothing of this lab may still run.
+The folder's name contains a space on purpose. No process of this lab may outlive the run.
 """
 
 import os
@@ -72,7 +72,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the longest files first, so that all processes end together, and unit tests last."""
+    """Run the longest files first and unit tests last, so that all processes end together."""
     items.sort(key=_turn)
 
 

@@ -1,4 +1,4 @@
-"""Stops everything that a test process has started, once that process has ended for any reason.
+"""Stops everything that a test process has started, once that process has ended or died.
 
 `python end_of_run.py MARK` waits until its stdin is closed. A signal sent to pytest alone, for
 example after a time-out, does not stop its lab's servers, each of which has its own session.
@@ -13,7 +13,7 @@ VARIABLE = "LAKEHOUSE_TEST_RUN"
 
 
 def end_all(mark: str) -> None:
-    """Kill every program that was started with this value of `VARIABLE`, and remove its lab.
+    """Kill every program that was started with this value of `VARIABLE`, and remove the run's lab.
 
     Args:
         mark: the test process's folder, which contains its lab.

@@ -1,8 +1,8 @@
 """Prints the number of test processes for this machine; the Makefile uses it.
 
-Each process has its own lab and its own Spark. It waits for commits and triggers a fifth of its
-time, so three processes keep two cores busy; larger machines run one per core. CONTRIBUTING.md
-states the duration of a whole run. Standard library only: it runs before there is a `.venv`.
+Each process has its own lab and its own Spark. It spends a fifth of its time waiting for commits
+and triggers, so three processes keep two cores busy; larger machines run one per core. A whole
+run's duration is in CONTRIBUTING.md. Standard library only: it runs before there is a `.venv`.
 """
 
 import os

@@ -31,7 +31,7 @@ def allowed(seconds: float) -> float:
 
 
 def not_here(reason: str) -> NoReturn:
-    """End a test that this machine cannot run: fail it in CI, skip it elsewhere."""
+    """End a test that this machine cannot run: in CI it fails, elsewhere it is skipped."""
     (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
 
 

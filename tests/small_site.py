@@ -61,7 +61,7 @@ def write_lesson(tree: Tree, name: str, cells: list) -> Path:
 
 
 def execute(tree: Tree, name: str) -> None:
-    """Store the notebook with outputs in every code cell, as a test run does."""
+    """Store the notebook with an output in every code cell, like a test run."""
     path = tree.worked / f"{name}.ipynb"
     notebook = nbformat.read(path, as_version=4)
     for cell in notebook.cells:

@@ -1,8 +1,8 @@
-"""Converts a learner's answer, whatever its form, to plain Python for the checks.
+"""Converts learners' answers to plain Python values for the checks.
 
-A learner may give the right answer as a Python, NumPy or Arrow scalar, a string, a row, a list, or
-a Spark, pandas or Arrow table. Each function returns plain Python values, or raises `Unreadable`
-with a sentence for the learner's card.
+A right answer may be a Python, NumPy or Arrow scalar, a string, a row, a list, or a Spark, pandas
+or Arrow table. Each function returns plain Python values, or raises `Unreadable` with a message
+for the learner's card.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,7 +14,7 @@ import pandas as pd
 
 
 class Unreadable(ValueError):
-    """The answer is not in the form the exercise asks for; the message names the right form."""
+    """The answer does not have the form that the exercise requires; the message states the form."""
 
 
 def plain(value: Any) -> Any:
@@ -34,7 +34,7 @@ def plain(value: Any) -> Any:
 
 
 def kind_of(answer: Any) -> str:
-    """Describe a value's type: `nothing`, or for example `a DataFrame`."""
+    """Describe a value's type, for example `a DataFrame`; None is `nothing`."""
     return "nothing" if answer is None else f"a {type(answer).__name__}"
 
 
@@ -45,7 +45,7 @@ def type_of(answer: Any) -> str:
 
 
 def as_pair(answer: Any, parts: str) -> tuple:
-    """Return an answer as a pair; `parts` is the error message if it is not one."""
+    """Return an answer as a pair, or raise Unreadable with `parts` as the message."""
     if not isinstance(answer, list | tuple) or len(answer) != 2:
         raise Unreadable(f"{parts}.")
     return tuple(answer)
@@ -63,7 +63,7 @@ def as_bool(answer: Any) -> bool:
 
 
 def as_number(answer: Any) -> Decimal:
-    """Convert an answer to an exact number; accepts text such as `"1,200"` or `"29.50"`, too."""
+    """Convert an answer to an exact number; also accepts text such as `"1,200"` or `"29.50"`."""
     value = plain(answer)
     if isinstance(value, str):
         value = value.strip().replace(",", "").replace("_", "")
@@ -104,7 +104,7 @@ def as_choice(answer: Any, choices: Iterable[str]) -> str:
 
 
 def as_list(answer: Any) -> list:
-    """Return the values of a list, array, column or one-column table, or a dictionary's keys."""
+    """Return the items of a list, array, column or one-column table, or a dictionary's keys."""
     if isinstance(answer, str | bytes) or answer is None:
         raise Unreadable(f"A list is expected, not {_shown(answer)}.")
     if isinstance(answer, Mapping):
@@ -125,7 +125,7 @@ def as_list(answer: Any) -> list:
 
 
 def as_frame(answer: Any) -> pd.DataFrame:
-    """Convert a table of Spark, Arrow or DuckDB, or a list of rows, to a pandas DataFrame."""
+    """Convert a Spark, Arrow or DuckDB table, or a list of rows, to a pandas DataFrame."""
     if isinstance(answer, pd.DataFrame):
         named = [name for name in answer.index.names if name is not None]
         return answer.reset_index() if named else answer.reset_index(drop=True)
@@ -144,10 +144,10 @@ def as_frame(answer: Any) -> pd.DataFrame:
 
 
 def as_rows(answer: Any, columns: Sequence[str] | None = None) -> list[tuple]:
-    """Return a table's rows as tuples of plain values, in order.
+    """Return a table's rows as tuples of plain values, in the table's order.
 
-    `columns` selects and orders the columns; a table without column names is matched by
-    position.
+    `columns` selects and orders the columns; if the table has no column names, columns are
+    matched by position.
     """
     frame = as_frame(answer)
     if columns is not None:
@@ -163,7 +163,7 @@ def as_rows(answer: Any, columns: Sequence[str] | None = None) -> list[tuple]:
 
 
 def agree(expected: Any, actual: Any, tolerance: float = 0) -> bool:
-    """Return True if a prediction matches the measured value; lists may have any order."""
+    """Return True if a prediction matches the measured value; the order of lists is ignored."""
     try:
         return abs(as_number(expected) - as_number(actual)) <= Decimal(str(tolerance))
     except Unreadable:
@@ -182,7 +182,7 @@ def _value(item: Any) -> Any:
 
 
 def _only_value(answer: Any) -> Any:
-    """Return the value of a table or collection that must contain exactly one."""
+    """Return the only value of a table or collection; raise Unreadable if it has more or none."""
     rows = as_rows(answer) if _is_table(answer) else [(item,) for item in answer]
     if isinstance(answer, Mapping) or len(rows) != 1 or len(rows[0]) != 1:
         raise Unreadable(f"One value is expected, not {_shown(answer)}.")

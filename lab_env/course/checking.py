@@ -1,7 +1,7 @@
-"""Checks: functions that take the lab and an answer, and judge the answer.
+"""Checks: functions that take the lab and an answer, and decide whether the answer is right.
 
-A check calls or inspects the answer, and returns the sentence for the card. It stops at the first
-expectation that does not hold. It never looks at the text of the learner's code.
+A check calls or inspects the answer and returns the message for the card. It stops at the first
+expectation that does not hold. It never reads the text of the learner's code.
 """
 
 import ast
@@ -29,13 +29,13 @@ class NotYet(Exception):
 
 
 def expect(holds: object, sentence: str, *values: object) -> None:
-    """Raise `NotYet` unless a condition holds; the sentence has `{}` for each of the values."""
+    """Raise `NotYet` unless a condition holds; the sentence has a `{}` for each value."""
     if not holds:
         raise NotYet(sentence.format(*values))
 
 
 def check(exercise_id: str) -> Callable[[Any], Any]:
-    """Mark a function as the check of an exercise, for example of `04.1`."""
+    """Mark a function as the check of an exercise, given its id, for example `04.1`."""
 
     def mark(function: Any) -> Any:
         function.exercise_id = exercise_id
@@ -45,7 +45,7 @@ def check(exercise_id: str) -> Callable[[Any], Any]:
 
 
 def checks_in(module: ModuleType) -> dict[str, Check]:
-    """Return a module's checks by exercise id; raise a LabError if an exercise has two."""
+    """Return a module's checks by exercise id; raise a LabError if an exercise has two checks."""
     found: dict[str, Check] = {}
     for value in vars(module).values():
         if "exercise_id" in getattr(value, "__dict__", ()):
@@ -56,9 +56,9 @@ def checks_in(module: ModuleType) -> dict[str, Check]:
 
 
 def checks_of_lesson(number: str) -> dict[str, Check]:
-    """Return the checks of a lesson, given its two digits, by exercise id.
+    """Return the checks of a lesson by exercise id; `number` has two digits.
 
-    Raises a LabError if the lesson has no module of checks.
+    Raises a LabError if the lesson has no `checks.py`.
     """
     name = f"lab_env.lessons.l{number}.checks"
     try:
@@ -72,7 +72,7 @@ def checks_of_lesson(number: str) -> dict[str, Check]:
 
 
 def unfilled(answer: Any) -> bool:
-    """True if an answer is a stub: `...`, a function or class with one, or a collection of them."""
+    """True if an answer is `...`, a function or class containing it, or a collection of these."""
     if isinstance(answer, FunctionType):
         return _is_stub(answer)
     if isinstance(answer, type):  # what it inherits is filled in elsewhere
@@ -107,9 +107,9 @@ def mistake(error: BaseException, answer: Any = None) -> str:
 
 
 def raised_by(answer: Any, error: BaseException) -> bool:
-    """True if an exception comes from the learner's code, or from Spark when it runs a plan.
+    """True if an exception was raised by the learner's code, or by Spark when it runs a plan.
 
-    Any other exception comes from the check itself, which could not handle this form of answer.
+    Any other exception was raised by the check itself, which could not handle the answer's form.
     """
     if _own_frame(error.__traceback__, answer) or type(error).__module__.startswith(_SPARK):
         return True
@@ -118,7 +118,7 @@ def raised_by(answer: Any, error: BaseException) -> bool:
 
 
 def _root_message(error: BaseException) -> str:
-    """Return the root cause of a Java error, or the first line of any other message."""
+    """Return a Java error's root cause, or the first line of any other message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     if not causes and type(error).__name__ == "Py4JJavaError" and len(lines) > 1:

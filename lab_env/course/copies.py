@@ -1,7 +1,7 @@
 """The learner's copies of the lessons, in a folder that git ignores.
 
-Learners work in copies so that their changes do not conflict with an update of the course, and so
-that each lesson can be restarted separately. A copy that was worked on is replaced only on request.
+Learners work in copies so that their changes do not conflict with course updates, and so that each
+lesson can be restarted separately. A copy that was worked on is replaced only on request.
 """
 
 import hashlib
@@ -46,9 +46,9 @@ def known_demos() -> list[str]:
 
 
 def make_copies() -> list[str]:
-    """Copy each lesson to LAB_WORK, but keep the copies that were worked on.
+    """Copy each lesson to LAB_WORK, except where a copy was worked on.
 
-    Returns the kept ones that are outdated.
+    Returns the copies that were left unchanged although they are outdated.
     """
     kept = []
     for lesson in sorted(LESSONS.rglob("*.ipynb")):
@@ -61,18 +61,18 @@ def make_copies() -> list[str]:
 
 
 def was_worked_on(name: str) -> bool:
-    """Return True if a notebook's copy was changed; `name` is its path below the lessons."""
+    """Return True if the learner changed a copy; `name` is its path below the lessons' folder."""
     copy = settings().work / name
     return copy.exists() and _origins().get(name) not in _digests(copy)
 
 
 def renew(lesson: str) -> Path:
-    """Replace a lesson's copy with a fresh one, given its two digits; work in the copy is lost."""
+    """Replace a lesson's copy with a fresh one; the learner's work in it is lost."""
     return take(name_of(lesson))
 
 
 def take(name: str) -> Path:
-    """Copy a notebook, given its path below the lessons' folder; overwrite an existing copy."""
+    """Copy a notebook over any existing copy; `name` is its path below the lessons' folder."""
     copy = settings().work / name
     copy.parent.mkdir(parents=True, exist_ok=True)
     notebook = json.loads((LESSONS / name).read_text(encoding="utf-8"))
@@ -86,7 +86,7 @@ def take(name: str) -> Path:
 
 
 def name_of(lesson: str) -> str:
-    """Return a lesson's file name, given its two digits; raise a LabError if there is none."""
+    """Return the file name of a lesson, given its two digits; raise a LabError if there is none."""
     found = sorted(LESSONS.glob(f"{lesson}_*.ipynb"))
     if not found:
         raise LabError(
@@ -113,7 +113,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 def _digests(path: Path) -> set[str]:
-    """Return digests of a notebook's cells and of its file; earlier versions stored the latter."""
+    """Return digests of a notebook's cells and of its file; older versions stored the latter."""
     content = path.read_bytes()
     try:
         cells = json.dumps(json.loads(content)["cells"]).encode()

@@ -1,6 +1,6 @@
 """Handles the exercises of a running notebook: checks, hints, solutions and predictions.
 
-`Lab` delegates to this module, which itself uses the lab only to pass it on to the checks.
+`Lab` delegates to this module, which only passes the lab on to the checks.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ class Watcher(Protocol):
     """An object that is notified of each check, for example a seat of a lab room."""
 
     def checked(self, exercise: str, outcome: str, attempts: int, text: str) -> None:
-        """Called after a check has judged an answer."""
+        """Called after each check of an answer."""
 
     def trouble(self, place: str) -> None:
         """Called when the lab itself failed."""
@@ -31,7 +31,7 @@ REFERENCE = "<reference answer of"  # begins the file name of its code
 
 
 class Exercises:
-    """The exercises of one running notebook; `checks` returns a lesson's checks by its number."""
+    """The exercises of one running notebook; `checks` returns the checks of a lesson."""
 
     def __init__(
         self,
@@ -49,7 +49,7 @@ class Exercises:
     def check(self, exercise_id: str, answer: Any) -> Outcome:
         """Judge an answer and count it as an attempt, unless it is still a stub.
 
-        Raises a LabError for an unknown exercise, and under LAB_STRICT if it is not passed.
+        Raises a LabError for an unknown exercise and, with LAB_STRICT, for an answer that fails.
         """
         exercise = registry.exercise(exercise_id, self.folder)
         exercise_id = exercise.id
@@ -74,7 +74,7 @@ class Exercises:
         return outcome
 
     def hint(self, exercise_id: str) -> Card:
-        """Return an exercise's next hint; after the last hint, return the last one again."""
+        """Return an exercise's next hint; once all have been shown, the last one again."""
         exercise = registry.exercise(exercise_id, self.folder)
         exercise_id, hints = exercise.id, exercise.hints
         number = progress.next_hint(exercise_id, len(hints))
@@ -85,7 +85,7 @@ class Exercises:
         return Card(title, text)
 
     def solution(self, exercise_id: str) -> Card:
-        """Return the solution, after an attempt; once passed, the other right answers, too."""
+        """Return the solution after a first attempt; once passed, also the other right answers."""
         exercise = registry.exercise(exercise_id, self.folder)
         exercise_id = exercise.id
         if not progress.attempted(exercise_id):
@@ -100,7 +100,7 @@ class Exercises:
     def use_reference(self, exercise_id: str, namespace: dict) -> Card:
         """Run the reference answer, unless the exercise was solved since the kernel started.
 
-        Reference answers that it builds on run first, even if those exercises are solved.
+        First run the reference answers that it builds on, even if those exercises are solved.
         """
         exercise = registry.exercise(exercise_id, self.folder)
         exercise_id = exercise.id
@@ -144,7 +144,7 @@ class Exercises:
         return Card(f"Prediction {prediction_id}: {both}", tone=True if right else "warn")
 
     def progress(self) -> progress.CourseProgress:
-        """Return the progress through the whole course."""
+        """Return the learner's progress through the whole course."""
         return progress.CourseProgress(registry.lessons(self.folder), progress.read())
 
     def judge(self, exercise_id: str, answer: Any) -> Outcome:

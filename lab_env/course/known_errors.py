@@ -1,8 +1,8 @@
 """Explains known errors with cards from the troubleshooting page.
 
 Causes and fixes are described only on that page. A section may have a comment `<!-- error: ... -->`
-below its heading, with a regular expression. If an exception's text matches it, the card shows the
-section's first paragraph.
+below its heading, which contains a regular expression. If an exception's text matches it, the card
+shows the section's first paragraph.
 """
 
 import os
@@ -36,14 +36,14 @@ class KnownError:
 
     @property
     def address(self) -> str:
-        """Link to the section, relative to the notebook's folder."""
+        """The section's URL, relative to the notebook's folder."""
         words = re.sub(r"[^\w\- ]", "", self.heading.lower())
         return f"{os.path.relpath(GUIDE)}#{words.replace(' ', '-')}"
 
 
 @cache
 def known_errors() -> tuple[KnownError, ...]:
-    """Return the page's sections that have a pattern, in page order."""
+    """Return the sections that have a pattern, in page order."""
     return tuple(
         KnownError(
             section["heading"],
@@ -89,7 +89,7 @@ def card_of(error: BaseException) -> str:
 
 
 def explain_errors() -> None:
-    """In a notebook, show the cards of `card_of` instead of tracebacks from now on."""
+    """In a notebook, show `card_of` cards instead of tracebacks from now on."""
     ipython = sys.modules.get("IPython")
     shell = ipython and ipython.get_ipython()
     if shell and settings().error_cards:
@@ -97,7 +97,7 @@ def explain_errors() -> None:
 
 
 def _show(shell, kind, error, trace, tb_offset=None) -> None:
-    """Show a cell's error; IPython calls this as its exception handler."""
+    """Show a cell's error as a card; registered as IPython's exception handler."""
     html = card_of(error)
     if not html:
         shell.showtraceback((kind, error, trace), tb_offset=tb_offset, running_compiled_code=True)

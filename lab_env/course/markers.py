@@ -1,4 +1,4 @@
-"""Answer markers in the style of otter-grader: one cell becomes an answer and a stub.
+"""Splits a cell with otter-grader-style markers into its worked version and its stub.
 
 total = rows.count()  # SOLUTION      ->  total = ...  # YOUR CODE
 
@@ -25,7 +25,7 @@ _ENTRY = re.compile(r"^(?P<kept>\s*(?:\"[^\"]*\"|'[^']*')\s*:\s*)\S.*?(?P<comma>
 
 
 class MarkerError(ValueError):
-    """A misplaced or misspelt marker; `offset` is its line in the cell, from 0."""
+    """A misplaced or misspelt marker; `offset` is its line in the cell, counted from 0."""
 
     def __init__(self, offset: int, what: str):
         super().__init__(what)
@@ -35,7 +35,7 @@ class MarkerError(ValueError):
 
 @dataclass(frozen=True)
 class Versions:
-    """The worked text of a code cell, its stub with `...` for answers, and each answer's lines."""
+    """A code cell's worked text, its stub with `...` for answers, and the lines of each answer."""
 
     worked: str
     stub: str
@@ -43,7 +43,7 @@ class Versions:
 
 
 def split(text: str) -> Versions:
-    """Make both versions of a code cell; raise a MarkerError for a marker that does not fit."""
+    """Make both versions of a code cell; raise a MarkerError for a misplaced or misspelt marker."""
     worked: list[str] = []
     stub: list[str] = []
     answers: list[tuple[str, ...]] = []

@@ -1,4 +1,4 @@
-"""The suggestion that plain `lab` prints: the one command to run next."""
+"""Chooses the one command that plain `lab` suggests to run next."""
 
 import shutil
 import sys
@@ -20,7 +20,7 @@ def next_step(
     needs_setup: bool = False,
     jupyterlab: RunningJupyterLab | None = None,
 ) -> str:
-    """Return the next step as text: a command, or a page of the running JupyterLab."""
+    """Return the next step as text: a command, or the URL of a page in the running JupyterLab."""
     if needs_setup:
         return "make setup; something that it fetches or builds is missing"
     unwell = [service.name for service in services if service.state not in WELL]
@@ -40,6 +40,6 @@ def next_step(
 
 
 def typed(command: str) -> str:
-    """Return a `lab` command as the user must type it: with its folder, unless that is on PATH."""
+    """Return a `lab` command as the user must type it: with its path if `lab` is not on PATH."""
     own = Path(sys.executable).with_name("lab")
     return f"{'lab' if shutil.which('lab') == str(own) else '.venv/bin/lab'} {command}"

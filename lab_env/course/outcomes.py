@@ -1,4 +1,4 @@
-"""Results of checks, hints and solutions, shown as cards in JupyterLab and as text elsewhere."""
+"""The results of checks, hints and solutions: cards in JupyterLab, text elsewhere."""
 
 import json
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ TONES = {"passed": True, "not yet": "warn", "not attempted": None, "error in you
 
 @dataclass(frozen=True, repr=False)
 class Card:
-    """A message to the learner; `tone` is True green, False red, "warn" amber, None neutral."""
+    """A message to the learner; `tone`: True is green, False red, "warn" amber, None neutral."""
 
     title: str
     text: str = ""

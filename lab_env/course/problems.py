@@ -1,4 +1,4 @@
-"""Problems in a lesson's source, each with a file, a line and a sentence on how to fix it."""
+"""Problems in a lesson's source, each with a file, a line and a one-sentence description."""
 
 from dataclasses import dataclass
 from pathlib import Path

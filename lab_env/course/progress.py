@@ -1,4 +1,4 @@
-"""A learner's progress, kept in one small file: outcomes, hints taken, predictions.
+"""Stores a learner's progress in a small file: outcomes, hints shown, predictions.
 
 Several notebooks may run at the same time, so every change is atomic and made under a lock.
 """
@@ -18,13 +18,13 @@ from lab_env.platform.settings import settings
 
 
 def progress_file() -> Path:
-    """Path of the progress file: `LAB_PROGRESS`, or else `progress.json` in LAB_HOME."""
+    """Return the progress file's path: `LAB_PROGRESS`, by default `progress.json` in LAB_HOME."""
     chosen = settings()
     return (chosen.progress or chosen.home / "progress.json").expanduser().resolve()
 
 
 def read() -> dict:
-    """Return the kept `exercises` and `predictions` by id; raise a LabError for a damaged file."""
+    """Return the stored `exercises` and `predictions` by id; raise a LabError if damaged."""
     path = progress_file()
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
@@ -36,7 +36,7 @@ def read() -> dict:
 
 
 def change(edit: Callable[[dict], None]) -> dict:
-    """Change the stored progress with `edit`, in place and atomically; other notebooks wait."""
+    """Let `edit` change the stored progress atomically, while other notebooks wait; return it."""
     path = progress_file()
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.with_suffix(".lock").open("w") as lock:
@@ -50,7 +50,7 @@ def change(edit: Callable[[dict], None]) -> dict:
 
 
 def record_outcome(exercise_id: str, kind: str) -> int:
-    """Count an attempt and return the attempts so far; 0 for a stub, which is none.
+    """Record an attempt and return the attempts so far; a stub is not counted and returns 0.
 
     A passed exercise stays passed.
     """
@@ -68,7 +68,7 @@ def record_outcome(exercise_id: str, kind: str) -> int:
 
 
 def next_hint(exercise_id: str, available: int) -> int:
-    """Record that a hint is shown; return its index, which stays at the last one."""
+    """Record that a hint is shown; return its index, which does not go beyond the last hint."""
     number = 0
 
     def edit(kept: dict) -> None:
@@ -90,7 +90,7 @@ def passed(exercise_id: str) -> bool:
 
 
 def keep_prediction(prediction_id: str, **values: object) -> dict:
-    """Record `expected` with its `tolerance`, or `actual`; return all that is kept, as text."""
+    """Store `expected` and `tolerance`, or `actual`; return all stored values, as text."""
 
     def edit(kept: dict) -> None:
         entry = kept["predictions"].setdefault(prediction_id, {})
@@ -101,13 +101,13 @@ def keep_prediction(prediction_id: str, **values: object) -> dict:
 
 @dataclass(frozen=True, repr=False)
 class CourseProgress:
-    """Progress through the whole course: short in a terminal, a table in a notebook."""
+    """Progress through the whole course: a summary in a terminal, a table in a notebook."""
 
     lessons: dict[str, LessonEntry]
     kept: dict
 
     def total(self) -> str:
-        """Sum up the exercises passed and the predictions that were right, in words."""
+        """Return a sentence with the number of passed exercises and of right predictions."""
         from lab_env.course.answers import agree  # imports pandas: half a second
 
         every = sum(len(lesson.exercises) for lesson in self.lessons.values())
@@ -140,8 +140,8 @@ class CourseProgress:
     def next_exercise(self) -> tuple[LessonEntry, str] | None:
         """Return the lesson to continue with and its first open exercise; None if all are passed.
 
-        This is the lesson of the newest attempt if it is unfinished, else the next unfinished
-        lesson after it, else the first unfinished lesson.
+        The lesson is that of the newest attempt if unfinished, else the next unfinished lesson
+        after it, else the first unfinished one.
         """
         tried = self.kept["exercises"]
         newest = max(tried, key=lambda name: tried[name].get("at", ""), default="")[:2]
@@ -153,11 +153,11 @@ class CourseProgress:
         return None
 
     def open_exercises(self, lesson: LessonEntry) -> list[str]:
-        """Return the ids of a lesson's exercises that are not passed."""
+        """Return the ids of a lesson's exercises that have not been passed."""
         return [e.id for e in lesson.exercises if self._outcome(e.id) != "passed"]
 
     def after(self, exercise_id: str) -> tuple[str, str]:
-        """Return a sentence and a link to the next lesson; both empty while an exercise is open."""
+        """Return a sentence and a link to the next lesson; both are empty until all are passed."""
         lesson = self.lessons[exercise_id[:2]]
         if self.open_exercises(lesson):
             return "", ""

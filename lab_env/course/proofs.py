@@ -1,6 +1,6 @@
-"""Proof cells: assert that the lesson's text fits the learner's run, without stopping it.
+"""Proof cells: check that the lesson's text matches the learner's run; a failure does not stop it.
 
-Each result is reported to CI through `LAB_OUTCOMES`. Under `LAB_STRICT` a failed proof also raises.
+Each result is reported to CI through `LAB_OUTCOMES`. With `LAB_STRICT`, a failed proof also raises.
 """
 
 import ast
@@ -24,7 +24,7 @@ WHY = (
 
 @contextmanager
 def proof(claim: str) -> Generator[None]:
-    """Run the assertions of a claim: print a line if they hold, otherwise show a card."""
+    """Run the body, which asserts a claim: print a line if it holds, otherwise show a card."""
     try:
         yield
     except Exception as error:
@@ -42,7 +42,7 @@ def proof(claim: str) -> Generator[None]:
 
 
 def _difference(error: Exception) -> str:
-    """Describe a failed assertion, with the values of both sides, or any other error."""
+    """Describe a failed assertion with the values of both sides, or any other error."""
     # The first frame is `proof`, the next one the cell.
     trace = error.__traceback__ and error.__traceback__.tb_next
     test = trace and _failed_test(trace)

@@ -1,4 +1,4 @@
-"""The exercises of all lessons as data, read from the lessons' sources."""
+"""Reads the exercises of all lessons from the lessons' sources."""
 
 import difflib
 import re
@@ -30,11 +30,11 @@ class WrongAnswer:
 
 @dataclass(frozen=True)
 class Exercise:
-    """One exercise as its lesson's source declares it.
+    """One exercise as declared in its lesson's source.
 
-    `answer` is the expression passed to `lab.check`, `solution` the code without that call;
-    `equivalent` has the mutants that behave like the solution, each with the reason, and `uses` the
-    exercise on whose reference answer the solution builds.
+    `answer` is the expression passed to `lab.check`, and `solution` the code without that call.
+    `equivalent` maps mutants that behave like the solution to the reason; `uses` is the id of an
+    exercise whose reference answer the solution needs.
     """
 
     id: str
@@ -75,7 +75,7 @@ def _read(path: Path, modified: int) -> LessonEntry:
 
 
 def exercise(exercise_id: str, folder: Path = LESSONS) -> Exercise:
-    """Return the exercise with this id, `04.1` or `4.1`; raise a LabError if there is none."""
+    """Return the exercise with this id (`04.1` or `4.1`); raise a LabError if there is none."""
     known = {item.id: item for entry in lessons(folder).values() for item in entry.exercises}
     exercise_id = str(exercise_id).strip()
     if re.fullmatch(r"\d\.\d", exercise_id):  # 4.2 for 04.2

@@ -1,6 +1,6 @@
 """The sections and exercises that `lab goto` can enter, and the cells to run before each.
 
-`06b` is the second section of lesson 06, the second heading between Start and Key points; `06.2` is
+`06b` is the second section of lesson 06: the second heading between Start and Key points. `06.2` is
 exercise 06.2.
 """
 
@@ -46,7 +46,7 @@ class Section:
         return f"#heading={quote(self.title.replace(' ', '-'))}"
 
     def cells_above(self, notebook: nbformat.NotebookNode) -> list[nbformat.NotebookNode]:
-        """Return the code cells to run before the section, without the proofs."""
+        """Return the code cells to run before the section, except proof cells."""
         above = notebook.cells[: self.cell]
         return [cell for cell in above if cell.cell_type == "code" and not is_proof(cell)]
 
@@ -73,7 +73,7 @@ def sections(lesson: str) -> list[Section]:
 
 
 def section(name: str) -> Section:
-    """Return a section, `06b`, or an exercise, `06.2`; raise a LabError if there is none."""
+    """Return a section (`06b`) or an exercise (`06.2`); raise a LabError if there is none."""
     lesson = name[:2]
     exercises = [
         Section(found[1], found[0], (found[1],), n)
@@ -90,7 +90,7 @@ def section(name: str) -> Section:
 
 
 def recorded_seconds() -> dict[str, float]:
-    """Return the recorded seconds to enter each section, by section name; some may be missing."""
+    """Return the recorded seconds that entering a section takes, by name; some may be missing."""
     measured = json.loads(RECORDED.read_text(encoding="utf-8"))
     return {name: value for run in measured.values() for name, value in run["seconds"].items()}
 

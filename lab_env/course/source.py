@@ -34,13 +34,13 @@ _IDS = re.compile(r"\((\d\d\.\d(?:, \d\d\.\d)*)\)[,.;]?\s*$")
 
 
 def _option(name: str) -> Any:
-    """Make a property that returns an option of a cell, empty if the cell does not have it."""
+    """Make a property that returns one of a cell's options; empty if the cell does not have it."""
     return property(lambda cell: cell.options.get(name, ""))
 
 
 @dataclass(frozen=True)
 class Cell:
-    """One cell of a source; `text` has no comment marks, `line` is that of its `# %%`, from 1."""
+    """One cell of a source; `text` has no comment marks, `line` is the line of its `# %%`."""
 
     kind: str
     text: str
@@ -58,17 +58,17 @@ class Cell:
 
     @property
     def instructor(self) -> bool:
-        """True if only the worked notebook contains the cell."""
+        """True if the cell is only in the worked notebook."""
         return "instructor" in self.options.get("tags", [])
 
     @property
     def teaches_assert(self) -> bool:
-        """True if the cell's assertions stay visible, because it teaches how to assert."""
+        """True if the cell's assertions stay visible because it teaches how to write assertions."""
         return TEACHES_ASSERT in self.options.get("tags", [])
 
     @property
     def shown(self) -> bool:
-        """True if a notebook contains the cell; false for hints and for right and wrong answers."""
+        """True if the cell appears in a notebook; hints, declared answers and mutants do not."""
         return not (self.hint or self.right or self.wrong or self.equivalent)
 
     @cached_property
@@ -87,7 +87,7 @@ class Cell:
         return self.line + 1
 
     def base_id(self) -> str:
-        """Return the id before duplicates are numbered; cells inserted above do not change it."""
+        """Return the id before duplicates are numbered; inserting cells does not change it."""
         if name := self.options.get("name") or (self.exercise and f"exercise-{self.exercise}"):
             return _slug(name)
         heading = re.match(r"#+ (.+)", self.text)
@@ -98,7 +98,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Lesson:
-    """One lesson's py:percent source; `front` has its title, minutes, needs and services."""
+    """One lesson's source, in py:percent format; `front` is its front matter."""
 
     path: Path
     front: dict
@@ -122,14 +122,14 @@ class Lesson:
         return ids
 
     def second_level(self) -> Iterator[tuple[str, int, Cell]]:
-        """Yield the text, line and cell of every `##` heading that learners see."""
+        """Yield every `##` heading that learners see: its text, line and cell."""
         for cell in self.cells:
             if cell.kind == "markdown" and cell.shown and not cell.instructor:
                 for match in _HEADING.finditer(cell.text):
                     yield match[1], cell.first_line + cell.text[: match.start()].count("\n"), cell
 
     def objectives(self) -> Iterator[tuple[str, int, tuple[str, ...]]]:
-        """Yield each objective: its text as one line, its source line, and its exercises."""
+        """Yield each objective: its text as one line, its line number, and its exercises."""
         for name, line, cell in self.second_level():
             if name != "Objectives":
                 continue
@@ -153,7 +153,7 @@ class Lesson:
 
 
 def sources(folder: Path = LESSONS) -> list[Path]:
-    """Return the paths of all lessons' sources, in order."""
+    """Return the paths of all lessons' sources, in lesson order."""
     return sorted(folder.glob("l[0-9][0-9]/[0-9][0-9]_*.py"))
 
 
@@ -222,7 +222,7 @@ def _unreadable(lesson: Lesson, cell: Cell) -> list[Problem]:
 
 
 def check_call(code: str) -> tuple[str, str] | None:
-    """Return exercise id and answer expression of a cell's `lab.check` call; None without one."""
+    """Return a `lab.check` call's exercise id and answer expression; None if a cell has no call."""
     for node in ast.walk(ast.parse(code)):
         match node:
             case ast.Call(ast.Attribute(attr="check"), [ast.Constant(str(exercise)), answer]):
@@ -231,7 +231,7 @@ def check_call(code: str) -> tuple[str, str] | None:
 
 
 def without_check(code: str) -> str:
-    """Remove the call of `lab.check` from a cell's code; the rest is the solution."""
+    """Remove the `lab.check` call from a cell's code; the rest is the solution."""
     lines = code.splitlines()
     for node in reversed(ast.parse(code).body):  # so that the line numbers still hold
         if check_call(ast.get_source_segment(code, node) or ""):

@@ -1,1 +1,1 @@
-"""The notebooks' `lab` object, the faults that it can cause, and the monitoring of pipelines."""
+"""The notebooks' `lab` object, the injection of faults, and the monitoring of pipelines."""

@@ -1,4 +1,4 @@
-"""`Lab`, the handle of one lesson: the only name that a notebook imports. It only delegates.
+"""`Lab`, the handle of one lesson and the only name that a notebook imports; it only delegates.
 
 The code that the course teaches (reads, writes, streams, SQL) is in the notebook and uses Spark's
 own API.
@@ -57,8 +57,8 @@ OTHER_NAMESPACES = ("tour", "bench", "campaign", "lab")
 def namespace_of(lesson: str) -> str:
     """Return a lesson's namespace: its folder in the bucket and the first part of its topic names.
 
-    Lesson `05` has the namespace `lesson-05`; a name such as `tour` is its own. If LAB_NAMESPACE is
-    set, the namespace begins with it, so that several learners can share a store.
+    Lesson `05` has the namespace `lesson-05`; a name such as `tour` is its own namespace.
+    LAB_NAMESPACE, if set, is put in front, so that several learners can share a store.
     """
     if re.fullmatch(r"\d\d", lesson):
         return f"{settings().prefix}lesson-{lesson}"
@@ -77,7 +77,7 @@ def check_lesson(lesson: str) -> None:
 
 
 def _begin(lesson: str, needs: tuple[str, ...]) -> None:
-    """Start the services that a lesson needs, and report to the room if this seat joined one."""
+    """Start the services that a lesson needs, and report to the lab room if this seat is in one."""
     check_lesson(lesson)
     adapt()
     with SEAT.entering(lesson):
@@ -86,7 +86,7 @@ def _begin(lesson: str, needs: tuple[str, ...]) -> None:
 
 
 class Lab:
-    """One lesson's handle on the running lab; `needs` names services besides the default ones."""
+    """One lesson's handle on the running lab; `needs` names the lesson's additional services."""
 
     def __init__(self, lesson: str, endpoints: Endpoints, needs: tuple[str, ...] = ()):
         self.lesson = lesson
@@ -126,16 +126,16 @@ class Lab:
 
     @property
     def spark(self):
-        """A plain SparkSession for this lesson, started at first use.
+        """A plain SparkSession for this lesson, started on first use.
 
-        If the lesson needs the metastore, Spark's catalog is kept there.
+        If the lesson needs the metastore, Spark uses it as its catalog.
         """
         return self.start_spark({})
 
     def start_spark(self, properties: dict[str, str]):
         """Return the session of `spark`, started with additional Spark properties.
 
-        They override the lab's. A session that is already running is returned as it is.
+        They override the lab's own. If a session is already running, it is returned unchanged.
         """
         if self._session is None or self._session.sparkContext._jsc is None:  # or was stopped
             java_options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
@@ -154,7 +154,7 @@ class Lab:
 
     @property
     def spark_log(self) -> Path:
-        """The log of this lesson's Spark driver."""
+        """Log file of this lesson's Spark driver."""
         return supervisor.log_path(f"spark-{self.namespace}")
 
     @property
@@ -176,7 +176,7 @@ class Lab:
         return services.Metastore().partitions(self.database, table)
 
     def scratch(self, name: str) -> str:
-        """Return a new path for a throwaway table at each call; `start` deletes the table."""
+        """Return a new path for a throwaway table on each call; `start` deletes the table."""
         return f"{self.base}/scratch/{name}-{secrets.token_hex(3)}"
 
     def topic(self, name: str) -> str:
@@ -192,18 +192,18 @@ class Lab:
         return f"{self.namespace}.{name}"
 
     def postgres(self) -> str:
-        """Return libpq's arguments to connect to this lesson's own database in PostgreSQL.
+        """Return the libpq connection string of this lesson's own PostgreSQL database.
 
         The database, for example `lesson_15`, is created if it is missing; `start` drops it. The
-        text contains the password, so do not print it.
+        string contains the password, so do not print it.
         """
         return services.Postgres().database(self.namespace)
 
     def zookeeper(self):
         """Return a connected kazoo client of ZooKeeper; use it in a `with` block.
 
-        The lesson's locks belong below its own node, `/lesson-18`, or below the node in the
-        pipeline's options, `/lakehouse/lesson-18`; `start` deletes both.
+        Create the lesson's locks below its own node, such as `/lesson-18`, or below the node that
+        the pipeline's options use, `/lakehouse/lesson-18`; `start` deletes both.
         """
         return services.ZooKeeper().client()
 
@@ -215,7 +215,7 @@ class Lab:
         return path
 
     def address(self, service: str) -> str:
-        """Return a running service's address for its clients, for example of `kinesis`."""
+        """Return the address at which clients reach a running service, for example `kinesis`."""
         return services.service(service).address()
 
     def wait_for(self, service: str) -> bool:
@@ -227,7 +227,7 @@ class Lab:
         return True
 
     def paused(self, service: str):
-        """Freeze a service while the body of the `with` runs, so that it does not answer."""
+        """Freeze a service during the `with` block, so that it does not respond."""
         return paused(service)
 
     def load(self, topic: str | None = None, source: str = "kafka", **options) -> Load:
@@ -235,7 +235,7 @@ class Lab:
 
         Args:
             topic: full topic name; by default this lesson's `orders`.
-            source: `kafka`, or `kinesis` for the stream of that name.
+            source: `kafka`, or `kinesis` to send to the stream of that name.
             options: rate (events/s), users, seconds, processes and more, see `Load`.
         """
         services.require_reachable(self.endpoints)
@@ -264,7 +264,7 @@ class Lab:
         return Writer(f"writer-{self.namespace}-{name}")
 
     def watch(self, name: str, topic: str, checkpoint: str, table: str = "") -> None:
-        """Make the exporter measure a streaming query of this notebook; writers need no such call.
+        """Have the exporter measure a streaming query of this notebook; it always measures writers.
 
         Args:
             name: value of the label `pipeline` in its metrics, for example `orders`.
@@ -301,7 +301,7 @@ class Lab:
         return list(store.list_objects(self.endpoints, store.key_of(path) + "/"))
 
     def xray(self, path: str, since: XRay | None = None, check: bool = False) -> XRay:
-        """Return a Hudi table's timeline and files; files that are new since `since` are marked.
+        """Return a Hudi table's timeline and files; files that `since` does not have are marked.
 
         With `check`, damaged files are marked too. The result's `commit()` returns the metadata of
         a write: operation, records, bytes, files, schema, batch.
@@ -317,7 +317,7 @@ class Lab:
         return damaged_files(StoredTable(self.endpoints, path))
 
     def check(self, exercise_id: str, answer) -> Outcome:
-        """Judge an answer and return the outcome, which a notebook shows as a card."""
+        """Check an answer and return the outcome, which a notebook shows as a card."""
         services.require_reachable(self.endpoints)
         return self.exercises.check(exercise_id, answer)
 
@@ -344,7 +344,7 @@ class Lab:
         display(self.exercises.record_actual(prediction_id, value))
 
     def proof(self, claim: str) -> AbstractContextManager[None]:
-        """Assert a claim of the lesson's text; if it fails, a card says how your run differs."""
+        """Check a claim of the lesson's text; if it fails, a card shows how your run differs."""
         return proof(claim)
 
     def progress(self) -> CourseProgress:
@@ -358,7 +358,7 @@ class Lab:
         return HTML(ARCHITECTURE.read_text("utf-8"))
 
     def links(self) -> dict[str, str]:
-        """Return the lab's web pages, by name, with URLs for a browser."""
+        """Return the URLs of the lab's web pages, for a browser, by name."""
         pages = services.links()
         if self._session is not None and self._session.sparkContext.uiWebUrl:
             # "/" would redirect to the address that this machine has, which a browser may not.
@@ -420,7 +420,7 @@ def _remove_writers(prefix: str) -> int:
 
 
 def summarize(cleared: dict[str, int]) -> str:
-    """Format the result of `reset_lesson` for a sentence; empty if nothing was removed."""
+    """Format the result of `reset_lesson` as part of a sentence; empty if nothing was removed."""
     return ", ".join(
         f"{count:,} {what if count > 1 else what.removesuffix('s')}"
         for what, count in cleared.items()

@@ -1,1 +1,1 @@
-"""The lessons: `lNN` contains the source, the checks and the figures of lesson NN."""
+"""The lessons: the package `lNN` has the source, the checks and the figures of lesson NN."""

@@ -13,7 +13,7 @@ Board = Mapping[str, Decimal]  # revenue by status
 
 
 def as_board(answer: object) -> Board:
-    """Convert an answer, a table with status and revenue or a dictionary, to revenue by status.
+    """Convert an answer (a table of status and revenue, or a dictionary) to revenue by status.
 
     Raises `Unreadable` for any other answer, and `NotYet` if a status has two rows.
     """

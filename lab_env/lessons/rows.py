@@ -1,4 +1,4 @@
-"""Checks that a table has each expected row exactly once, with the same values and types."""
+"""Checks that a table has every expected row exactly once, with the right values and types."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -16,10 +16,10 @@ def rows_at(lab, path: str) -> DataFrame:
 
 
 def expect_type(lab, path: str, asked: str) -> XRay:
-    """Check that a table of this type is at a path; return its X-ray.
+    """Check that there is a table of this type at a path; return its X-ray.
 
     Raises:
-        NotYet: it has another type, or there is none.
+        NotYet: the table has another type, or there is none.
     """
     expect(lab.files(path), "Your function wrote nothing to the path that it was given.")
     table = lab.xray(path)
@@ -38,13 +38,13 @@ def keys_of(rows: DataFrame, key: str = "order_id") -> Counter:
 
 
 def expect_rows(found: DataFrame, wanted: DataFrame, key: str = "order_id") -> None:
-    """Check that the rows are exactly the wanted ones; extra columns are allowed.
+    """Check that the rows are exactly the expected ones; extra columns are allowed.
 
     Args:
-        wanted: the right rows, with unique keys; the message does not show their values.
+        wanted: the expected rows, with unique keys; the message does not reveal their values.
 
     Raises:
-        NotYet: they differ; the message names columns or keys, and the learner's value.
+        NotYet: the rows differ; the message names columns or keys, and the learner's value.
     """
     types = dict(found.dtypes)
     for name, kind in wanted.dtypes:
@@ -68,13 +68,13 @@ def expect_rows(found: DataFrame, wanted: DataFrame, key: str = "order_id") -> N
 
 
 def as_dataframe(answer: object, wanted: str) -> DataFrame:
-    """Return the answer if it is a Spark DataFrame, which the lesson needs to continue.
+    """Return the answer if it is a Spark DataFrame, which later cells of the lesson need.
 
     Args:
-        wanted: what it should be, for example `the rows`.
+        wanted: what the DataFrame should contain, for example `the rows`.
 
     Raises:
-        Unreadable: it is something else.
+        Unreadable: the answer is something else.
     """
     if not isinstance(answer, DataFrame):
         raise Unreadable(
@@ -85,7 +85,7 @@ def as_dataframe(answer: object, wanted: str) -> DataFrame:
 
 
 def named(keys: Iterable) -> str:
-    """Return the keys in one line, for a sentence."""
+    """Return the keys as sorted text, for example `O-1, O-2`; `no order` if there are none."""
     return ", ".join(sorted(map(str, keys))) or "no order"
 
 

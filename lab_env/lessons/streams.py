@@ -1,4 +1,4 @@
-"""Helpers for checks of streaming functions: make a stream for them, and stop their queries."""
+"""Helpers for checks of streaming functions: create a source stream, and stop leftover queries."""
 
 import secrets
 from collections.abc import Generator
@@ -10,7 +10,7 @@ from lab_env.course.answers import Unreadable, kind_of
 
 
 def scratch_topic(lab) -> str:
-    """Return the name of a new topic for a check."""
+    """Return an unused topic name for a check."""
     return lab.topic(f"scratch-{secrets.token_hex(3)}")
 
 
@@ -34,7 +34,7 @@ def started(answer):
     """Return the answer if it is a running query.
 
     Raises:
-        Unreadable: it is something else.
+        Unreadable: the answer is something else.
     """
     from pyspark.sql.streaming import DataStreamWriter, StreamingQuery
 
@@ -53,10 +53,10 @@ def started(answer):
 
 @dataclass
 class Stopped:
-    """Record of streams that had to be stopped.
+    """Flags for streams that had to be stopped.
 
     Args:
-        late: True if a stream was stopped after the time limit, while the body waited for it.
+        late: True if the body waited for a stream that was then stopped at the time limit.
         left: True if a stream was still running after the body.
     """
 
@@ -71,7 +71,7 @@ class Stopped:
 
 @contextmanager
 def own_streams_stopped(spark, seconds: float, may_leave: bool = False) -> Generator[Stopped]:
-    """Stop the streams that the body starts: those that run too long, and those it leaves running.
+    """Stop streams started by the body if they run too long, or still run after the body.
 
     Args:
         seconds: how long the body may wait for its streams to end.
@@ -101,7 +101,7 @@ def own_streams_stopped(spark, seconds: float, may_leave: bool = False) -> Gener
 
 @contextmanager
 def session_spared() -> Generator[None]:
-    """Let Hudi's sink skip a failed batch; by default it ends the JVM, and so the session."""
+    """Let Hudi's sink skip a failed batch; by default it exits the JVM, which ends the session."""
     from pyspark.sql.streaming import DataStreamWriter
 
     options = {

@@ -1,4 +1,4 @@
-"""Copies of tables for checks: for answers that change a table, or to show only some commits.
+"""Copies tables for checks: for answers that change a table, or to hide some of its commits.
 
 A table's files contain no absolute path, so a copy is a valid table.
 """
@@ -14,8 +14,8 @@ from lab_env.tables.hudi.timeline import Instant, parse_timeline_key
 def copy_table(lab, source: str, target: str, hidden: Sequence[Instant] = ()) -> None:
     """Copy the files that the target lacks, except the timeline files of the hidden commits.
 
-    Without its timeline files, a commit's data files are present but no reader sees them. A later
-    call that no longer hides the commit makes it visible.
+    Readers ignore a hidden commit's data files. A later call that no longer hides the commit makes
+    it visible.
     """
     s3, bucket = store.client(lab.endpoints), lab.endpoints.bucket
     begin, folder = store.key_of(source), store.key_of(target)
@@ -38,7 +38,7 @@ def overlay_table(lab, source: str, target: str) -> None:
 
 
 def scratch_copy(lab, source: str, name: str) -> str:
-    """Copy a table; return the path of the copy, which is new at each call."""
+    """Copy a table to a new path, and return that path."""
     target = lab.scratch(name)
     overlay_table(lab, source, target)
     return target
@@ -46,12 +46,12 @@ def scratch_copy(lab, source: str, name: str) -> str:
 
 @contextmanager
 def left_alone(lab, path: str) -> Generator[None]:
-    """Undo what the body adds to a table; for functions that should write to another one.
+    """Undo what the body adds to a table that it should only read.
 
     Only for tables without cleaning, where a write only adds files.
 
     Raises:
-        Unreadable: something was added.
+        Unreadable: the body added something.
     """
     present = {found.key for found in lab.files(path)}
     try:
@@ -68,7 +68,7 @@ def left_alone(lab, path: str) -> Generator[None]:
 
 
 def empty_copy(lab, source: str, name: str) -> str:
-    """Make a table with the properties of another but no commit; return its path, new at each call.
+    """Create a table with another table's properties but no commits; return its new path.
 
     A stream that finds no table polls for its properties five times, a second apart, before it
     creates one (Hudi 1.1.1, `ConfigUtils.fetchConfigs`). Into an existing table it writes

@@ -1,8 +1,8 @@
 """Parse Debezium's change events of a database table into rows for Hudi, ordered by log position.
 
 These rows go to separate tables, not to one whose versions are ordered by `order_ts`: a log
-position and a time cannot be compared. Every message is in exactly one of `rows`,
-`dead_letters` and `tombstones`. `envelopes` parses them; its `REASONS` is the contract.
+position and a time cannot be compared. Every message is in exactly one of `rows`, `dead_letters`
+and `tombstones`. `envelopes` parses them; its `REASONS` lists why one is rejected.
 """
 
 import sys
@@ -49,13 +49,12 @@ CLOCK_MS = 60_000  # tolerated correction of a database's clock
 
 
 def parse(records: DataFrame, columns: Mapping[str, str] = ORDERS, table: str = "") -> DataFrame:
-    """Parse each record, and add the reason if it is not a change of a row.
+    """Parse each record, and add the reason if it does not describe a row's change.
 
     Args:
         records: Kafka records whose values the JSON converter wrote without schemas, from a
         connector with `decimal.handling.mode=string`.
-        columns: the table's columns with their forms, as in `envelopes.ORDERS`; others are left
-        out.
+        columns: types of the table's columns, as in `envelopes.ORDERS`; other columns are dropped.
         table: `schema.table`; by default taken from the topic's name, else the shop's table.
 
     Returns:
@@ -140,11 +139,11 @@ def with_log_ends(parsed: DataFrame) -> DataFrame:
 
 
 class LogOrder:
-    """Detects that the database's log has gone back: positions fall while commit times rise.
+    """Detects that the database's log was rewound: positions fall while commit times rise.
 
     After a restore from a backup, or a failover to a replica that lacked the end of the log, new
     changes get positions that the table already has, so they lose against its rows without an
-    error. Changes that a connector resends are no sign of this: their commit times are old, too.
+    error. Changes that a connector resends do not trigger it: their commit times are old, too.
     """
 
     def __init__(self) -> None:
@@ -156,7 +155,7 @@ class LogOrder:
         Batch 0 begins a new stream into a new table.
 
         Raises:
-            LabError: the log has gone back.
+            LabError: the log was rewound.
         """
         newest, furthest = ends.get("newest"), self.furthest if batch else NOWHERE
         if newest and newest["position"] < furthest["position"]:
@@ -183,7 +182,7 @@ def tombstones(parsed: DataFrame) -> DataFrame:
 
 
 def dead_letters(parsed: DataFrame) -> DataFrame:
-    """Records that are not a change of a row, as raw bytes, with reason and position."""
+    """Records that do not describe a row's change, as raw bytes, with reason and position."""
     return parsed.where("reason <> 'tombstone'").select(
         "reason", "value", "key", "topic", "partition", "offset", "timestamp"
     )

@@ -1,6 +1,6 @@
 """A streaming query's checkpoint: the offsets of each batch, and whether it was committed.
 
-It is read from the object store, not through Spark, so this works even after the query has died.
+This module reads the object store without Spark, so it works even after the query has died.
 """
 
 import contextlib
@@ -45,7 +45,7 @@ def files_in(
 
     Args:
         path: the query's `checkpointLocation`, `s3a://...`.
-        parts: beginnings of names, to list only some of the files; state may be thousands.
+        parts: name prefixes, to list only some of the files; a query's state may have thousands.
     """
     prefix = store.key_of(path).rstrip("/") + "/"
     names = {
@@ -77,7 +77,7 @@ def open_batch(endpoints: Endpoints, path: str) -> Batch | None:
 
 
 def newest_batch(names: set[str], read: Callable[[str], bytes]) -> Batch | None:
-    """Newest batch in a checkpoint's files, named relative to it; None before the first."""
+    """Newest batch in a checkpoint, given its relative file names; None if there is no batch."""
     planned = batch_numbers(names, "offsets")
     if not planned:
         return None
@@ -88,7 +88,7 @@ def newest_batch(names: set[str], read: Callable[[str], bytes]) -> Batch | None:
 
 
 def still_open(batch: Batch, sink: str, topic: str) -> str:
-    """Describe, for an error, a batch that neither an earlier run nor this one finished."""
+    """Describe, for an error message, a batch that neither an earlier run nor this one finished."""
     ranges = ((number, batch.start.get(number, 0), end) for number, end in batch.end.items())
     read = (f"partition {p} offsets {a:,} to {b - 1:,}" for p, a, b in sorted(ranges) if b > a)
     return (
@@ -98,9 +98,9 @@ def still_open(batch: Batch, sink: str, topic: str) -> str:
 
 
 def newest_commit(endpoints: Endpoints, path: str) -> tuple[int, dict[int, int]] | None:
-    """Number of a query's newest committed batch, and by topic partition the next offset.
+    """Number of a query's newest committed batch, and each topic partition's next offset.
 
-    Return None if no committed batch still has its offsets.
+    Return None if the checkpoint contains no committed batch with its offsets.
     """
     names, read = files_in(endpoints, path, "commits/", "offsets/")
     complete = batch_numbers(names, "commits") & batch_numbers(names, "offsets")
@@ -122,10 +122,10 @@ def first_offsets(endpoints: Endpoints, path: str) -> dict[int, int]:
 
 
 def batches_of(names: set[str], read: Callable[[str], bytes]) -> list[Batch]:
-    """Batches in a checkpoint's files, named relative to it.
+    """Batches in a checkpoint, given its relative file names; oldest first.
 
-    Spark keeps about a hundred. Once it has deleted older ones, the oldest one kept is left out,
-    because its start offsets are no longer known.
+    Spark keeps about a hundred. Once it has deleted older ones, the oldest remaining one is left
+    out, because its start offsets are no longer known.
     """
     planned, done = sorted(batch_numbers(names, "offsets")), batch_numbers(names, "commits")
     start = offsets_in(read(FIRST_OFFSETS)) if planned[:1] == [0] else None

@@ -1,6 +1,6 @@
 """Parse and validate one Debezium change event strictly: return it, or raise `Malformed`.
 
-The contract is `REASONS`. Like `messages`, whose JSON parser it uses, this is plain Python.
+Like `messages`, whose JSON parser it uses, this is plain Python. `REASONS` lists what is rejected.
 """
 
 import re
@@ -149,13 +149,13 @@ class ChangeReader:
     """Reads change events of one table.
 
     Args:
-        columns: the table's columns with their forms, as in `ORDERS`; they must include `KEY` and
+        columns: types of the table's columns, as in `ORDERS`; they must include `KEY` and
         `PARTITION`.
         table: `schema.table`. If empty, it is taken from the topic's name, which Debezium builds as
         `prefix.schema.table`; for other topic names it is `TABLE`.
 
     Raises:
-        ValueError: the form of a column is unknown.
+        ValueError: the type of a column is unknown.
     """
 
     def __init__(self, columns: Mapping[str, str], table: str = "") -> None:
@@ -163,7 +163,7 @@ class ChangeReader:
         self.readers = {name: _value_reader(form) for name, form in columns.items()}
 
     def read(self, key: bytes | None, value: bytes | None, topic: str) -> Change:
-        """Read and validate one record; raise `Malformed` if it is not a change of a row."""
+        """Read and validate one record; raise `Malformed` if it describes no change of a row."""
         if key is None:
             raise Malformed("no_key")
         if value is None:
@@ -342,7 +342,7 @@ def _time(value: Any) -> int | None:
 
 
 def _number_of(nanoseconds: int, value: Any) -> int | None:
-    """Microseconds since 1970, converted from units of this many nanoseconds."""
+    """Convert a count of units, each `nanoseconds` long, to microseconds since 1970."""
     if _of_type(int, value) is None:
         return None
     micros = value * nanoseconds // 1000

@@ -6,7 +6,7 @@ import re
 def why_failed(error: Exception) -> str:
     """Return the line of a failed query's message that gives the reason.
 
-    A Python function's error is in the middle of that text.
+    An error from a Python function is in the middle of the message.
     """
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     told = [line for line in lines if "terminated with exception: " in line]

@@ -1,4 +1,4 @@
-"""A Spark session that set-up runs once, to archive the classes of a lesson's first minutes.
+"""A Spark session that set-up runs once, to archive the classes that a lesson loads first.
 
 `python -m lab_env.pipeline.first_session ARCHIVE FOLDER`; its JVM writes the class data sharing
 archive as it exits (`platform.install.cds_archive`). It needs no server: its tables are in FOLDER.

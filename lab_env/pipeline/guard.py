@@ -42,15 +42,15 @@ CLOCK_SKEW = timedelta(seconds=10)  # between two machines with synchronised clo
 
 
 class Refused(LabError):
-    """The stream must not start, because rows would be missing without an error."""
+    """The stream must not start, because rows would be lost without an error."""
 
 
 @dataclass(frozen=True)
 class Receipt:
     """Stream, batch and buckets recorded in a table's newest streaming commit.
 
-    `instant` is the commit's requested time. A writer with another number of buckets per table
-    partition would look for rows in the wrong file groups, and Hudi does not notice
+    `instant` is the commit's requested time. A writer with a different number of buckets per table
+    partition would look for rows in the wrong file groups, and Hudi would not notice
     (apache/hudi#13241).
     """
 
@@ -61,13 +61,13 @@ class Receipt:
 
     @property
     def family(self) -> str:
-        """Id of the checkpoint whose stream wrote it: the identifier without a replay's suffix."""
+        """Id of the checkpoint whose stream wrote it: the identifier minus any replay suffix."""
         return self.identifier.partition(".")[0]
 
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Id of a checkpoint (empty without one), and its newest planned and committed batch."""
+    """Id of a checkpoint (empty if there is none), and its newest planned and committed batch."""
 
     id: str = ""
     planned: int = NONE
@@ -75,7 +75,7 @@ class Checkpoint:
 
 
 def table_receipt(endpoints: Endpoints, table: str, stream: str = "") -> Receipt | None:
-    """Newest receipt in a table's complete commits; None without a table or a streaming commit.
+    """Newest receipt in a table's complete commits; None if no table or streaming commit exists.
 
     A receipt of the checkpoint with the id `stream` is preferred; see `newest_receipt`.
     """
@@ -143,7 +143,7 @@ def claim_table(
 ) -> dict[str, str]:
     """Check that a checkpoint belongs to its table, and choose the stream's identifier.
 
-    If the stream has no checkpoint yet, write its file with the query's id; Spark keeps that id.
+    If the stream has no checkpoint yet, create its file with the query's id, which Spark keeps.
 
     Args:
         cores: number of cores of all executors. A new table gets one bucket per core, at least two;
@@ -228,8 +228,8 @@ def drop_unmade(endpoints: Endpoints, table: str) -> None:
 
     Hudi creates the folders of `.hoodie`, then the file with the table's properties, then the first
     instant. If only the folders exist, no stream into the table can start (1.1.1). Hudi Streamer
-    recreates such a table (apache/hudi#6862), a stream's sink does not. Call this only if no other
-    job writes the table, or it may delete the folders of a table that is being created.
+    recreates such a table (apache/hudi#6862), but a stream's sink does not. Call this only if no
+    other job writes the table, or it may delete the folders of a table that is being created.
     """
     prefix = store.key_of(table).rstrip("/") + "/"
     if not any(store.list_objects(endpoints, prefix)):  # list_objects skips folder markers
@@ -249,7 +249,7 @@ def check_clock(endpoints: Endpoints, table: str, java_options: str) -> None:
     """Refuse a clock that is behind the newest instant of a table.
 
     Hudi orders the versions of a file by instants, which it takes from the JVM's clock and time
-    zone. With a clock that was set back, or another time zone, new versions look old. If
+    zone. If the clock was set back, or the time zone was changed, new versions look old. If
     `java_options` set the time zone twice, the last one counts.
     """
     zones = re.findall(r"-Duser\.timezone=(\S+)", java_options)

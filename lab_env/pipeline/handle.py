@@ -37,7 +37,7 @@ def lesson_environment(endpoints: Endpoints) -> dict[str, str]:
 
 
 class Writer:
-    """One supervised streaming writer, with the name of its program."""
+    """One supervised streaming writer, identified by the name of its program."""
 
     def __init__(self, name: str):
         self.name = name
@@ -95,10 +95,10 @@ class Writer:
         return self
 
     def state(self) -> dict:
-        """The writer's last reported state, corrected if its process is gone.
+        """The writer's last reported state, corrected if its process has ended.
 
-        `state` is starting, running, stopped, failed, stalled or ended (its process is gone without
-        a report, for example after a kill); the other keys explain it.
+        `state` is starting, running, stopped, failed, stalled or ended (its process ended without a
+        report, for example after a kill); the other keys give details.
         """
         try:
             told = json.loads((self.folder / "state.json").read_text())
@@ -110,11 +110,11 @@ class Writer:
         return told
 
     def progress(self) -> pd.DataFrame:
-        """Committed batches, one row each; the oldest ones of a long run are no longer kept.
+        """Committed batches, one row each; a long run drops its oldest ones.
 
         `started` is in UTC; `start_offsets` and `end_offsets` are dicts from topic partition to
         offset. `unknown_events` counts valid events with fields that the pipeline drops, and
-        `unknown_fields` names such fields; only the dead-letter query counts these.
+        `unknown_fields` names such fields; only the dead-letter query reports both.
         """
         columns = ["sink", "batch", "started", "rows", "seconds", "start_offsets", "end_offsets"]
         columns += ["unknown_events", "unknown_fields"]
@@ -147,8 +147,7 @@ class Writer:
     def lag(self, endpoints: Endpoints, end_offsets: dict[int, int]) -> dict[str, int]:
         """Number of messages that each sink has not committed yet.
 
-        `end_offsets` has the offset of each topic partition's next message; messages beyond it do
-        not count.
+        `end_offsets` has the end offset of each topic partition; later messages do not count.
         """
         return {
             sink: sum(
@@ -164,7 +163,7 @@ class Writer:
         seconds: float = 120,
         on_tick: Callable[[], None] = lambda: None,
     ) -> None:
-        """Wait for a condition; if the writer ends first, raise an error with its log.
+        """Wait for a condition; if the writer ends first, raise an error with the end of its log.
 
         Args:
             what: the condition in words, for the error.
@@ -208,7 +207,7 @@ class Writer:
     def wait_caught_up(
         self, endpoints: Endpoints, end_offsets: dict[int, int], seconds: float = 180, **kwargs
     ) -> None:
-        """Wait, as `wait_until` does, until every sink has committed all messages below them."""
+        """Wait until every sink has committed everything up to `end_offsets`; see `wait_until`."""
         self.wait_until(
             lambda: not any(self.lag(endpoints, end_offsets).values()),
             "every sink has committed the whole topic",
@@ -235,6 +234,6 @@ class Writer:
 
 
 def _require(zookeeper: str) -> None:
-    """Check that ZooKeeper answers, because a first batch would wait minutes for the lock."""
+    """Raise an error if ZooKeeper is down, as the first batch would wait minutes for the lock."""
     if not any(accepts(server, 3) for server in zookeeper.split(",")):
         raise LabError(f"ZooKeeper at {zookeeper} does not answer.", "run: lab up zookeeper")

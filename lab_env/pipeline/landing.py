@@ -5,10 +5,10 @@ after a crash. Kinesis does not report where a shard ends; only reading shows it
 reads each record once and stores it: each landed file has the records of all shards since the
 previous file. Its footer has the **position**, the sequence number of the last record of each
 shard. Records and position are one object, written by one request that never overwrites another
-object. A restarted reader resumes after the newest file; if two readers run, one is refused.
+object. A restarted reader resumes after the newest file; if two readers run, one gets an error.
 
-From there on it works as with Kafka: each query of the pipeline has its own checkpoint, which names
-landed files instead of offsets, and Hudi's commits name the batch.
+From there on everything works as with Kafka: each query of the pipeline has its own checkpoint,
+which names landed files instead of offsets, and Hudi's commits name the batch.
 
 A shard created by a split or a merge is read after its parents have been read to their ends.
 """
@@ -66,7 +66,7 @@ class Reached:
 class Position:
     """Landed position of a stream, with the number of its landed files.
 
-    Its creation time `made_at` distinguishes it from a later stream of the same name.
+    The stream's creation time, `made_at`, distinguishes it from a later one of the same name.
     """
 
     stream: str
@@ -90,10 +90,10 @@ class Position:
 
 
 class Landing:
-    """Copies one stream's records to files in one folder of the object store, used by it alone.
+    """Copies one stream's records to files in its own folder of the object store.
 
     Raises:
-        LabError: the stream cannot be read, or the landed files belong to another one.
+        LabError: the stream cannot be read, or the landed files belong to another stream.
     """
 
     def __init__(self, endpoints: Endpoints, stream: str, folder: str):
@@ -125,7 +125,7 @@ class Landing:
         """Read each shard once, land new records as one file, and return True if more are waiting.
 
         Raises:
-            LabError: Kinesis does not answer or refuses, or lost records that were not landed.
+            LabError: Kinesis fails, or has deleted records before they were landed.
             ClientError, BotoCoreError: the store fails; the next call resumes after the newest
             file.
         """
@@ -152,16 +152,16 @@ class Landing:
         return waiting
 
     def land_all(self, landed: Callable[[], None] = lambda: None) -> int:
-        """Land until every shard is read to its tip or its end, and return the stream's total.
+        """Land records until every shard is read to its tip or end; return the total landed so far.
 
-        `landed` is called after each file, if more is waiting.
+        `landed` is called after each file if more records are waiting.
         """
         while self.land():
             landed()
         return sum(self.position.counts().values())
 
     def _readable(self) -> list[str]:
-        """Unfinished shards whose parents are finished, or no longer in Kinesis: read these now."""
+        """Unfinished shards that can be read now: parents finished or no longer in Kinesis."""
         known = {s["ShardId"]: s for s in streams.list_shards(self._kinesis, self._stream)}
         ended = {name for name, at in self.position.shards.items() if at.ended}
         if lost := self.position.shards.keys() - known.keys() - ended:
@@ -179,7 +179,7 @@ class Landing:
         ]
 
     def _read(self, shard_id: str, at: Reached, most: int) -> tuple[list[dict], Reached, bool]:
-        """Read a shard from a position; return rows, new position, and True if more is waiting."""
+        """Read a shard from a position; return rows, new position, and True if more are waiting."""
         limit = min(most, streams.PAGE)
         rows: list[dict] = []
         # An iterator that is kept advances through stretches without records; a new one that begins
@@ -243,10 +243,10 @@ class LandingThread(threading.Thread):
 
     Args:
         seconds: interval between two files.
-        patience: how many seconds landing may fail before the thread gives up.
+        patience: how many seconds landing may keep failing before the thread gives up.
 
     Attributes:
-        error: the failure that ended it, None while it runs.
+        error: the exception that ended the thread; None while it runs.
     """
 
     def __init__(self, landing: Landing, seconds: float, patience: float):
@@ -257,7 +257,7 @@ class LandingThread(threading.Thread):
         self.says = ""  # a topic's watch may have more to say
 
     def run(self) -> None:
-        """Land new records at each interval; store the failure that ends the thread in `error`."""
+        """Land new records at each interval; store a fatal exception in `error`."""
         try:
             self._land_and_wait()
         except Exception as error:
@@ -290,8 +290,8 @@ def landing_path(base: str) -> str:
 def read_live(spark, endpoints: Endpoints, stream: str, base: str, seconds: float, patience: float):
     """Start a thread that lands a stream, and read the landed records.
 
-    `base` is the folder of the tables and checkpoints, which also contains the landed files; the
-    numbers are those of `LandingThread`. Return the records as `read_landing` does, and the thread.
+    `base` is the folder of tables, checkpoints and landed files; `seconds` and `patience` are those
+    of `LandingThread`. Return the records as `read_landing` does, and the thread.
     """
     folder = landing_path(base)
     lander = LandingThread(Landing(endpoints, stream, folder), seconds, patience)
@@ -345,7 +345,7 @@ def committed_position(endpoints: Endpoints, checkpoint: str, folder: str) -> Po
 
 
 def files_in_log(names: set[str], log_offset: int, read: Callable[[str], str]) -> int:
-    """Number of files that a query's file source had read at an offset of its log.
+    """Number of files that a query's file source had read up to an offset of its log.
 
     The names of the checkpoint's files are relative to it.
     """

@@ -1,10 +1,10 @@
 """Parse and validate one message strictly: return the row, or raise `Malformed` with the reason.
 
-The contract is `REASONS` in the module `events`. Spark's Python workers run this code, because
-Spark's own JSON functions disagree: if two members have the same name, `from_json` takes the last
-and `get_json_object` the first; both replace invalid bytes with U+FFFD, and compute 1e400000000
-before they check its size. This parser refuses such messages, keeps the exact digits of a number,
-and takes 0.4 times their processor time (measured: 12 instead of 29 microseconds per event).
+`REASONS` in the module `events` lists why a message is rejected. Spark's Python workers run this
+code, because Spark's own JSON functions disagree: if two members have the same name, `from_json`
+takes the last and `get_json_object` the first; both replace invalid bytes with U+FFFD, and compute
+1e400000000 before they check its size. This parser rejects such messages, keeps the exact digits of
+a number, and takes 0.4 times the CPU time (measured: 12 instead of 29 microseconds per event).
 """
 
 import re
@@ -91,8 +91,8 @@ def strict_json(text: bytes, duplicates: bool = False):
     """Parse JSON exactly as RFC 8259 defines it, in UTF-8.
 
     Raises:
-        ValueError: it is not JSON, is nested too deep, or has two members with the same name in an
-            object (allowed with `duplicates`).
+        ValueError: it is not JSON, is nested too deeply, or has two members with the same name in
+            an object (allowed with `duplicates`).
     """
     return from_json(
         text,

@@ -1,8 +1,8 @@
-"""All Hudi options of the course's tables, with a reason for each that differs from its default.
+"""The Hudi options of the course's tables, with a reason for each that differs from its default.
 
-Unless a comment says otherwise, ratios are medians of interleaved runs on two cores against the
-default (1.0). A small commit is 1,000 rows into 20,000 orders in four partitions, with the quick
-compiler and its whole code cache.
+Unless a comment says otherwise, ratios are medians of interleaved runs on two cores, relative to
+the default (1.0). A small commit is 1,000 rows into 20,000 orders in four partitions, with the
+quick compiler and its whole code cache.
 """
 
 KEYS = {
@@ -88,11 +88,11 @@ def shared(zookeeper: str, path: str) -> dict[str, str]:
 
     If two jobs write the same file group, the second one fails when it commits, and retries. A
     stream of the pipeline adds these to its own options; any other job uses `second_writer`. The
-    lock has the table's path in ZooKeeper, beginning with the bucket, so two buckets never share a
+    lock's path in ZooKeeper is the table's, beginning with the bucket, so two buckets never share a
     lock.
 
     Args:
-        zookeeper: `host:port` of ZooKeeper, or several with commas.
+        zookeeper: `host:port` of ZooKeeper, or several, comma-separated.
     """
     folder, table = lock_place(path).rsplit("/", 1)
     return {
@@ -119,7 +119,7 @@ def buckets(number: int) -> dict[str, str]:
 
 
 def reachable(first_port: int) -> dict[str, str]:
-    """Options for a driver whose machine lets executors connect to some ports only.
+    """Options for a driver that executors can reach only on some ports.
 
     `first_port` is LAB_SPARK_DRIVER_PORTS; 0 if all are open.
     """
@@ -128,7 +128,7 @@ def reachable(first_port: int) -> dict[str, str]:
 
 
 def lock_place(path: str) -> str:
-    """Path in ZooKeeper of a table's lock, or of all locks below a folder.
+    """Path in ZooKeeper of a table's lock, or of the locks of all tables below a folder.
 
     The lock of `s3a://lakehouse/tour/orders_cow` is in `/lakehouse/tour/orders_cow`.
     """
@@ -141,7 +141,7 @@ def second_writer(
     """All options of a job that writes one of the pipeline's tables alongside its stream.
 
     They include the table's own options, because the index decides how Hudi detects conflicts: a
-    writer without the bucket index would put rows into its own files, and only compare file names.
+    writer without the bucket index would put rows into other files, and only compare file names.
 
     They leave the table services to the stream. A batch write to a Merge-on-Read table compacts by
     default, and first executes a pending plan, which the stream may be executing. When many writers
@@ -150,7 +150,7 @@ def second_writer(
 
     Args:
         table: the table's options: `COW`, `MOR`, `CHANGES`.
-        zookeeper: `host:port` of ZooKeeper, or several with commas.
+        zookeeper: `host:port` of ZooKeeper, or several, comma-separated.
         number_of_buckets: the table's number of buckets, from `guard.table_receipt`.
     """
     name = {"hoodie.table.name": path.rstrip("/").rsplit("/", 1)[-1]}

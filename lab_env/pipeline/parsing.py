@@ -71,7 +71,7 @@ def read_in_workers(
 ) -> DataFrame:
     """Add columns that Spark's Python workers compute from the records.
 
-    `read` computes the new columns of a batch of rows, with the code of these modules and this one.
+    `read` computes a batch's new columns; workers get the code of `modules` and of this module.
     """
     # A cluster's workers have jiter, pandas and PyArrow, but not this code.
     for module in (*modules, sys.modules[__name__]):
@@ -107,7 +107,7 @@ def _read(value: bytes | None, arrived: int | None) -> tuple:
 
 
 def structs(rows: Sequence[tuple], kind: pa.StructType, missing: pa.Array) -> pa.StructArray:
-    """Rows as one column of structs, null where `missing` is true."""
+    """Convert rows to a column of structs, null where `missing` is true."""
     columns = zip(*rows, strict=True) if rows else [()] * len(kind)
     arrays = [pa.array(values, field.type) for values, field in zip(columns, kind, strict=True)]
     return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=missing)

@@ -15,12 +15,12 @@ WINDOW = "1 minute"
 
 
 def new_orders(events: DataFrame) -> DataFrame:
-    """Select the create events, which bring the revenue, resends included."""
+    """Select the create events, including resends: only they add revenue."""
     return events.where("op = 'create'").select("event_id", "order_ts", "amount")
 
 
 def per_minute(orders: DataFrame) -> DataFrame:
-    """Number of orders and revenue per minute of event time (`order_ts`), one row per order given.
+    """Number of orders and revenue per minute of event time (`order_ts`); one input row per order.
 
     Returns:
         `minute` (its beginning), `orders`, `revenue` and `partition_date` (of the minute).

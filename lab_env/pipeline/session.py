@@ -1,4 +1,4 @@
-"""All Spark settings: pinned jars, object store, Hudi extensions, JVM options.
+"""The Spark settings of a session: pinned jars, object store, Hudi extensions, JVM options.
 
 The tour, the writers and the notebooks build their sessions here; the appendix of lesson 03 builds
 a small session by hand.
@@ -58,7 +58,7 @@ def environment(endpoints: Endpoints) -> dict[str, str]:
 
 
 def endpoints_of_environment() -> Endpoints:
-    """Read the endpoints from the variables that `environment` made."""
+    """Read the endpoints from the variables that `environment` returns."""
     return Endpoints(
         s3_endpoint=os.environ["STREAM_S3_ENDPOINT"],
         s3_access_key=os.environ.get("AWS_ACCESS_KEY_ID", ""),
@@ -140,7 +140,7 @@ GLUE_CLIENT = "com.amazonaws.glue.catalog.metastore.AWSGlueDataCatalogHiveClient
 def spark_conf(endpoints: Endpoints, jars: Path) -> dict[str, str]:
     """Spark properties of a session that reads Kafka and writes Hudi tables to the store.
 
-    The keys of the object store are not part of it: S3A takes them from the environment
+    They do not include the object store's keys: S3A takes these from the environment
     (`prepare_environment`), so they appear on no web page and in no log.
     """
     chosen = settings()
@@ -166,22 +166,22 @@ def spark_conf(endpoints: Endpoints, jars: Path) -> dict[str, str]:
 
 
 def shuffles(cores: int) -> dict[str, str]:
-    """Spark properties for one shuffle partition per core, at least two: one round of tasks.
+    """Spark properties for one shuffle partition per core, but at least two: one round of tasks.
 
     The default of 200 is for large clusters. Adaptive execution does not lower it: Spark switches
     that off in a stream, and Hudi's own stages do not use it.
 
-    The checkpoint keeps the number of a stream's first start, so set it before that. If it is not
-    set, the checkpoint keeps 200. This has no effect before the second start, because at first Hudi
-    makes as many tasks as the rows have partitions. Tasks of two small commits, measured at the
-    first and the second start: 53 and 1,240 with none set; 71 and 64 with 4 set; 1,240 with 4 set
-    at the second start only.
+    The checkpoint keeps the number from a stream's first start, so set it before that; else it
+    keeps 200. The number takes effect from the second start on, because at first Hudi starts as
+    many tasks as the rows have partitions. Tasks of two small commits, measured at the first and
+    the second start: 53 and 1,240 if not set; 71 and 64 if set to 4; 1,240 if set to 4 at the
+    second start only.
     """
     return {"spark.sql.shuffle.partitions": str(max(2, cores))}
 
 
 def driver_address() -> dict[str, str]:
-    """Spark properties for the driver's addresses, and for its ports if the settings fix these."""
+    """Spark properties for the driver's addresses, and its ports if the settings specify them."""
     chosen = settings()
     host = chosen.spark_driver_host or chosen.client_host
     # A loopback address would be of no use to executors elsewhere.
@@ -194,7 +194,7 @@ def driver_address() -> dict[str, str]:
 
 
 def cluster_conf(conf: Mapping[str, str], jars: Path) -> dict[str, str]:
-    """Properties that a session on a cluster needs in addition to `spark_conf`; else empty."""
+    """Additional properties of a session on a cluster; empty for any other session."""
     master = conf["spark.master"]
     if master.startswith("local"):
         return {}
@@ -276,11 +276,11 @@ def build_session(
     extra: dict[str, str] | None = None,
     log: Path | None = None,
 ):
-    """Start this process's SparkSession on a Java 17, or return the running one.
+    """Start this process's SparkSession on Java 17, or return the running one.
 
     Args:
         extra: additional Spark properties; they override the others.
-        log: file for the JVM's output; without one it goes where this process's output goes.
+        log: file for the JVM's output; by default it goes to this process's output.
     """
     prepare_environment(endpoints, java_home)
     from pyspark.sql import SparkSession  # after the environment is right
@@ -305,10 +305,11 @@ def _limit_time_to_exit(gateway) -> None:
     """Make this JVM halt if it is still running EXIT_SECONDS after its exit began.
 
     A JVM that exits waits for its shutdown hooks, and one of Hudi's may never end: when the
-    asynchronous compaction of a native sink has stopped by itself, it waits for its own thread, and
-    the hook waits for the lock that it holds (1.1.1, `HoodieStreamingSink.reset`). The program
-    would be gone, but its JVM would stay. The JVM is halted by a daemon thread and not by a
-    separate process, because a notebook's kernel terminates all of its processes when it ends.
+    asynchronous compaction of a native sink has stopped by itself, its thread waits for itself
+    while it holds a lock, and the hook waits for that lock (1.1.1, `HoodieStreamingSink.reset`).
+    Without the limit the program would exit and leave its JVM running. The JVM is halted by a
+    daemon thread and not by a separate process, because a notebook's kernel terminates all of its
+    processes when it ends.
     """
     jvm = gateway.jvm
     runnable = jvm.java.lang.Class.forName("java.lang.Runnable")

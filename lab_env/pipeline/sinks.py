@@ -40,7 +40,7 @@ def json_writer(parsed: DataFrame, path: str) -> DataStreamWriter:
 
 
 def dead_letter_rows(parsed: DataFrame) -> DataFrame:
-    """Malformed messages; only their query counts unknown fields, so each event counts once."""
+    """Malformed messages; only their query counts unknown fields, so each event is counted once."""
     return parsing.dead_letters(parsing.count_unknown_fields(parsed))
 
 
@@ -74,7 +74,7 @@ def event_rows(parsed: DataFrame) -> DataFrame:
 
 
 def change_rows(parsed: DataFrame) -> DataFrame:
-    """Changed rows; their query also reports the position in the database's log."""
+    """Changed rows; this query also reports the position in the database's log."""
     return changes.rows(changes.with_log_ends(parsed))
 
 

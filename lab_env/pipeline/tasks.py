@@ -19,9 +19,9 @@ MOVED = tuple(f"internal.metrics.{what}." for what in ("input", "output", "shuff
 
 
 def heartbeat(patience: float) -> dict[str, str]:
-    """Spark option for heartbeats so frequent that several fall within a watchdog's patience.
+    """Spark option that makes executors send several heartbeats within a watchdog's patience.
 
-    The patience is the seconds without progress after which a query counts as hung.
+    The patience is the number of seconds without progress after which a query counts as hung.
     """
     seconds = min(10.0, patience / 5)  # Spark's default is 10 s, too long for a short patience
     return {"spark.executor.heartbeatInterval": f"{seconds * 1000:.0f}ms"}
@@ -102,7 +102,7 @@ class Tasks:
         return amount
 
     def _ended_stages(self) -> set[str]:
-        """Pools of stages that ended since the last call, even those that also began since then."""
+        """Pools of stages that ended since the last call, even if they also began since then."""
         view = self._store.store().view(self._stage).index("completionTime")
         ended = [wrapper.info() for wrapper in view.first(self._ended + 1).iterator()]
         times = (stage.completionTime().get().getTime() for stage in ended)

@@ -40,13 +40,13 @@ class StartAgain(Exception):
 
 @dataclass(frozen=True)
 class Note:
-    """Facts about its topic that a checkpoint keeps, in a file of its own.
+    """Facts about a query's topic, stored in an extra file in its checkpoint.
 
     Args:
         id: the topic's id; empty if its broker provides none.
-        settled: number of settled partitions; if the topic has no more, a batch may take only part
-        of a backlog.
-        seen: number of partitions at the last check, first seen at the time `since`.
+        settled: number of settled partitions; if the topic has no others, a batch may take only
+        part of a backlog.
+        seen: number of partitions at the last check; `since` is when that number was first seen.
     """
 
     id: str
@@ -58,7 +58,7 @@ class Note:
 class Topic:
     """Kafka admin client for one topic, in Spark's JVM; it signs in as Spark's Kafka source does.
 
-    `connection` has the options `kafka.*` with which Spark's source reaches the broker.
+    `connection` has the `kafka.*` options of Spark's source.
     """
 
     def __init__(self, spark: SparkSession, name: str, connection: dict[str, str]):
@@ -112,11 +112,11 @@ class TopicWatch(threading.Thread):
 
     Attributes:
         options: current options of Spark's source for the queries.
-        says: reason why batches are not limited now; empty if they are, or if there is no limit.
+        says: reason why `limit` is not applied now; empty if it is, or if there is no limit.
         error: reason why the queries must end; None while they may continue.
 
     Raises:
-        Refused: the topic is missing, or a checkpoint has read another one.
+        Refused: the topic is missing, or a checkpoint has read another topic.
     """
 
     def __init__(
@@ -145,7 +145,7 @@ class TopicWatch(threading.Thread):
         self.says = "" if in_step or not limit else _all_at_once(topic.name, limit)
 
     def run(self) -> None:
-        """Check the topic every few seconds; `error` gets the failure that must end the queries."""
+        """Check the topic every few seconds; stop with `error` set if the queries must end."""
         while not self._stopped.is_set():
             try:
                 self._look()
@@ -191,7 +191,7 @@ class TopicWatch(threading.Thread):
                 )
 
     def _settle(self) -> bool:
-        """Note all partitions as settled if they are; return False if they are not yet."""
+        """Record that all partitions are settled, if they are; else return False."""
         if self._ends is None or not all(map(self._reached, self._notes)):
             return False
         settled = len(self._ends)
@@ -204,7 +204,7 @@ class TopicWatch(threading.Thread):
         return all(committed.get(number, 0) >= end for number, end in (self._ends or {}).items())
 
     def _noted(self, path: str) -> Note:
-        """Read a checkpoint's note; without a note or batches, make one for the current topic."""
+        """Read a checkpoint's note; make a new one if it is missing or no batch was planned yet."""
         file = f"{path}/{NOTE}"
         known = None
         if hadoop.exists(self._spark, file):
@@ -221,9 +221,9 @@ class TopicWatch(threading.Thread):
         return replace(note, id=note.id or self._id)
 
     def _began_together(self) -> bool:
-        """True if the first limited batch reads everything sent before the newest partition began.
+        """True if a limited first batch reads all messages older than the newest partition's first.
 
-        Otherwise that partition may have been added when the others already had a backlog. A
+        Otherwise the newest partition may have been added when the others already had a backlog. A
         partition that has lost messages to retention cannot be the newest one.
         """
         firsts = self._topic.first_since(self._seen, 0)
@@ -248,7 +248,7 @@ class TopicWatch(threading.Thread):
 
 
 def offsets_of(spark: SparkSession, path: str, folder: str) -> dict[int, int] | None:
-    """Offsets of a checkpoint's newest batch, by topic partition; None without one.
+    """Offsets of a checkpoint's newest batch, by topic partition; None if there is no batch.
 
     `folder` is `offsets` for the newest planned batch, `commits` for the newest committed one.
     """

@@ -53,7 +53,7 @@ class Job:
         folder: local folder for its progress and state files.
         log: file for the output of its JVM.
         jars: folder of the connector jars.
-        java_home: the Java to run on.
+        java_home: Java installation to run on.
         sinks: queries to run, names from `sinks.WRITERS`; all read the same topic.
         trigger_seconds: time between the starts of two batches; 0 reads everything available, then
         stops.
@@ -100,7 +100,7 @@ class Job:
 
     @staticmethod
     def load(path: Path) -> "Job":
-        """Read a job that `save` wrote."""
+        """Read a job written by `save`."""
         raw = json.loads(path.read_text())
         return Job(**raw | {"sinks": tuple(raw["sinks"])})
 
@@ -111,7 +111,7 @@ def command(job_file: Path) -> list[str]:
 
 
 class ProgressLog:
-    """Log of a writer's batches, one line each, and its current state; the clock is monotonic."""
+    """Writes one log line per batch, and the writer's current state; the clock is monotonic."""
 
     def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic):
         self._clock = clock
@@ -131,19 +131,19 @@ class ProgressLog:
         self._patience = START_SECONDS
 
     def running(self, sinks: tuple[str, ...], patience: float, **facts) -> None:
-        """Record that the queries run; from now on, `hung` expects progress of each.
+        """Record that the queries run; from now on, `hung` expects progress from each.
 
-        `patience` is the maximum of seconds between two signs of progress; until the first one it
-        is at least START_SECONDS, because a first batch loads all classes.
+        `patience` is the maximum number of seconds between two signs of progress; before the first
+        it is at least START_SECONDS, because a first batch loads all classes.
         """
         self._heard = dict.fromkeys(sinks, self._clock())
         self._patience = patience
         self.state("running", **facts)
 
     def hung(self) -> tuple[str, float] | None:
-        """Query without progress for too long, and the seconds since its last; None without one.
+        """Query without progress for too long, and for how many seconds; None if there is none.
 
-        If there are several, return the one that has been silent longest. Each query is watched
+        If there are several, return the one without progress for longest. Each query is watched
         separately, because a Hudi sink can hang while the others continue.
         """
         now = self._clock()
@@ -168,7 +168,7 @@ class ProgressLog:
         """Record a query's progress report once, and only if it ran a batch, even an empty one.
 
         Raises:
-            LabError: the database whose changes it writes was restored.
+            LabError: the database whose changes the query writes was restored.
         """
         name, report = progress["name"], (progress["batchId"], progress["timestamp"])
         if report <= self._newest.get(name, (-1, "")):
@@ -215,7 +215,7 @@ class ProgressLog:
 
         Args:
             state: one of `ENDED`.
-            sink: the query with the error; empty for all.
+            sink: the query that failed; empty if no single query did.
 
         Returns:
             The recorded text.
@@ -229,7 +229,7 @@ class ProgressLog:
     def state(self, state: str, **facts) -> None:
         """Replace the state file atomically, but keep the first reason why the writer ended.
 
-        After the watchdog kills a process, the main thread fails a moment later.
+        When the watchdog has killed the child processes, the main thread fails a moment later.
         """
         text = json.dumps({"state": state, "pid": os.getpid(), "at": time.time(), **facts})
         with self._lock:
@@ -345,7 +345,7 @@ def run(job: Job, progress_log: ProgressLog, stop: threading.Event) -> int:
 def read_source(spark, endpoints: Endpoints, job: Job, went_on: Callable[[], None]):
     """The job's topic or stream as a streaming DataFrame with Kafka's columns.
 
-    It comes with the running thread that watches the topic or lands the Kinesis stream, or None if
+    Also return the running thread that watches the topic or lands the Kinesis stream, or None if
     everything has been landed already.
 
     Args:
@@ -367,7 +367,7 @@ def read_source(spark, endpoints: Endpoints, job: Job, went_on: Callable[[], Non
 
 
 def watch_topic(spark, endpoints: Endpoints, job: Job) -> TopicWatch:
-    """Start watching the job's topic; raise `Refused` if it is missing or another one."""
+    """Start watching the job's topic; raise `Refused` if it is missing or was recreated."""
     topic = Topic(spark, job.topic, spark_options(endpoints.kafka_bootstrap))
     checkpoints = [sinks.checkpoint_path(job.base, sink) for sink in job.sinks]
     watch = TopicWatch(spark, topic, checkpoints, job.max_offsets)

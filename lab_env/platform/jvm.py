@@ -61,7 +61,7 @@ def start_mark() -> str:
 
 
 def exhaustion_in(log: Path) -> Exhaustion | None:
-    """First resource that a JVM ran out of in the newest run of its log; None if there is none.
+    """First resource that a JVM ran out of in the newest run in its log; None if there is none.
 
     Runs are separated by `start_mark()`; the log need not exist.
     """
@@ -73,7 +73,7 @@ def exhaustion_in(log: Path) -> Exhaustion | None:
 
 
 def explained(error: object, log: Path) -> str:
-    """Text of an error, after the exhausted resource if the error or the log names one."""
+    """Text of an error, preceded by the exhausted resource if the error or the log names one."""
     found = _exhaustion(str(error)) or exhaustion_in(log)
     return f"{found.cause}: {found.next_step} Reported as: {error}" if found else str(error)
 

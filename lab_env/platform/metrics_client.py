@@ -51,7 +51,7 @@ def alerts(url: str) -> pd.DataFrame:
 
 
 def scraped(url: str) -> pd.DataFrame:
-    """Metrics on a page, as Prometheus would scrape them now: metric, its labels, and `value`."""
+    """Metrics on a page, as Prometheus would scrape them now: metric, labels and `value`."""
     families = text_string_to_metric_families(_get(url).decode())
     rows = [
         {"metric": sample.name} | sample.labels | {"value": sample.value}

@@ -1,4 +1,4 @@
-"""Read cloud prices from `data/prices.csv`, which has the region, date and source of each.
+"""Read cloud prices from `data/prices.csv`, which has the region, date and source of each price.
 
 To change a price, edit that file.
 """

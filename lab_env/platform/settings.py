@@ -272,7 +272,7 @@ class Settings(BaseSettings):
         return "127.0.0.1" if self.bind == "0.0.0.0" else self.bind
 
     def browser_url(self, url: str) -> str:
-        """Return a page's address for a browser, which may run on another machine.
+        """Return the address at which a browser, perhaps on another machine, opens a page.
 
         It is the address behind the proxy of `public_url`. Without a proxy, or for a page on
         another machine, it is `url` itself.
@@ -442,7 +442,7 @@ class Endpoints:
 
 @lru_cache(maxsize=1)
 def settings() -> Settings:
-    """Return this process's settings; a misspelt variable or a wrong value is a `LabError`."""
+    """Return this process's settings; a misspelt variable or a wrong value raises `LabError`."""
     known = {_variable(name) for name in Settings.model_fields}
     for variable in sorted(os.environ):
         if variable.startswith("LAB_") and variable not in known:

@@ -16,7 +16,7 @@ def set_up(report_progress: Progress, since: float | None = None, before: int | 
     """Fetch and build everything that the cache lacks, except what is fetched on demand.
 
     If set-up began before this call, `since` is its start (seconds since 1970) and `before` the
-    bytes in the cache then. Return a summary: seconds taken, megabytes added, size of the cache.
+    cache's bytes at that time. Return a summary: seconds taken, megabytes added, size of the cache.
     """
     check_user()
     started = since or time.time()

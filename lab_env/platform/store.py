@@ -62,9 +62,9 @@ def client(endpoints: Endpoints):
 def export_environment(endpoints: Endpoints) -> None:
     """Set the environment variables by which libraries in this process find the store.
 
-    Without keys the machine's own apply. hudi-rs 0.5 passes its storage options to the table, but
-    not to the table's metadata table. Without these variables it looks for the metadata table at
-    Amazon, gives up, and lists folders instead.
+    If the endpoints have no keys, the machine's own apply. hudi-rs 0.5 passes its storage options
+    to the table, but not to the table's metadata table. Without these variables it looks for the
+    metadata table at Amazon, gives up, and lists folders instead.
     """
     os.environ["AWS_ENDPOINT"] = endpoints.s3_endpoint
     os.environ["AWS_REGION"] = endpoints.s3_region
@@ -89,12 +89,12 @@ def keys_as_variables(endpoints: Endpoints) -> dict[str, str]:
 
 
 def key_of(path: str) -> str:
-    """Key (or prefix) inside the bucket of an `s3a://bucket/key` path."""
+    """Key (or prefix) in the bucket, from an `s3a://bucket/key` path."""
     return path.split("://", 1)[1].split("/", 1)[1]
 
 
 def list_objects(endpoints: Endpoints, prefix: str) -> Iterator[StoredObject]:
-    """Yield every object below a prefix such as `tour/orders/`, by key, without folder markers."""
+    """Yield every object below a prefix like `tour/orders/`, in key order, minus folder markers."""
     pages = client(endpoints).get_paginator("list_objects_v2")
     for page in pages.paginate(Bucket=endpoints.bucket, Prefix=prefix):
         for entry in page.get("Contents", ()):
@@ -113,7 +113,7 @@ def delete(endpoints: Endpoints, key: str) -> None:
 
 
 def copy_prefix(endpoints: Endpoints, source: str, target: str) -> int:
-    """Copy every object below a prefix to another one and count them; both must end with `/`."""
+    """Copy every object from one prefix to another; return their number. Both must end with `/`."""
     if not (source.endswith("/") and target.endswith("/")):
         raise ValueError(f"prefixes to copy must end with a slash: {source!r}, {target!r}")
     s3 = client(endpoints)
@@ -156,7 +156,7 @@ class StoredTable:
         self._prefix = key_of(path).rstrip("/") + "/"
 
     def sizes(self) -> dict[str, int]:
-        """Bytes of each object, by its key below the table."""
+        """Size of each object in bytes, by its key in the table's folder."""
         objects = list_objects(self._endpoints, self._prefix)
         return {entry.key.removeprefix(self._prefix): entry.size for entry in objects}
 

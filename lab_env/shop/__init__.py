@@ -13,5 +13,5 @@ USERS = 20
 
 
 def default_topic() -> str:
-    """Topic of `lab load` and `lab replay`, within LAB_NAMESPACE."""
+    """Topic of `lab load` and `lab replay`, with LAB_NAMESPACE as its prefix if that is set."""
     return f"{settings().prefix}{TOPIC}"

@@ -12,8 +12,8 @@ from lab_env.shop.model import Send
 def board_as_sent(sends: Iterable[Send]) -> pd.DataFrame:
     """Compute the shop's board in plain Python from the messages; malformed ones are left out.
 
-    It has the number of orders and the revenue by status, from the newest event of each order that
-    was not erased.
+    The board has the number of orders and the revenue by status, from the newest event of each
+    order that was not erased.
     """
     newest: dict[str, Send] = {}
     for send in sends:

@@ -1,9 +1,9 @@
 """Compare one process of the load generator with a plain loop that does the same work.
 
 Both make the same events, write the same ledger and wait for the same acknowledgements; the only
-difference is Locust. The result is in events per processor second. At full speed each of the two
-keeps a core busy, so this is also its maximum rate on one core. Other load on the machine hardly
-changes it.
+difference is Locust. The result is in events per CPU second. At full speed each of the two keeps a
+core busy, so this is also its maximum rate on one core. Other load on the machine hardly affects
+it.
 """
 
 import secrets
@@ -26,10 +26,10 @@ IN_FLIGHT = 20_000
 def measure_ceiling(
     bootstrap: str, seconds: float = 10, rounds: int = 3
 ) -> list[tuple[float, float]]:
-    """Measure acknowledged events per processor second of one process without a rate limit.
+    """Measure acknowledged events per CPU second of one process without a rate limit.
 
     Args:
-        seconds: total time for each of the two, over all rounds.
+        seconds: total time for each of the two, all rounds together.
 
     Returns:
         One pair per round: load generator, plain loop.
@@ -49,7 +49,7 @@ def measure_ceiling(
 
 
 def _locust(bootstrap: str, topic: str, directory: Path, seconds: float) -> float:
-    """Run the load generator at full speed; measure from the start of its users."""
+    """Run the load generator at full speed; measure from the moment its users start."""
     used_before = _used(children=True)
     load = Load(bootstrap, topic, directory, None, seconds=seconds, show=False).start()
     began, used_at_start = time.time(), _used(load.pid)
@@ -74,7 +74,7 @@ def _plain_loop(bootstrap: str, topic: str, directory: Path, seconds: float) -> 
 
 
 def _used(pid: int | None = None, children: bool = False) -> float:
-    """Processor seconds of a process, by default this one, or of its children that have ended."""
+    """CPU seconds of a process, by default this one, or of its children that have ended."""
     times = psutil.Process(pid).cpu_times()
     return times.children_user + times.children_system if children else times.user + times.system
 

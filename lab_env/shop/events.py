@@ -93,10 +93,10 @@ def encode(
 ) -> bytes:
     """Encode the event as one JSON object in UTF-8.
 
-    It is built as text, which keeps an amount's two decimals and is fast in the load generator's
-    innermost loop. All text must be free of quotes and backslashes, as the shop's own identifiers
-    are. Times have the form `2026-11-21T02:14:15.123456Z`; partition_date is the day of the order's
-    creation.
+    The JSON is built as text, which keeps an amount's two decimals and is fast in the load
+    generator's innermost loop. No value may contain quotes or backslashes; the shop's own
+    identifiers do not. Times have the form `2026-11-21T02:14:15.123456Z`; partition_date is the day
+    of the order's creation.
     """
     return (
         f'{{"event_id":"{event_id}","op":"{op}","order_id":"{order_id}",'
@@ -109,8 +109,8 @@ def encode(
 def malform(kind: str, event: bytes, rng: Random) -> bytes:
     """Make a realistic malformed event from a valid one.
 
-    The kind, one of `MALFORMED_KINDS`, is also the reason that the pipeline must report; another
-    one is a ValueError.
+    The kind, one of `MALFORMED_KINDS`, is also the reason that the pipeline must report. An unknown
+    kind raises ValueError.
     """
     if kind not in _MALFORM:
         raise ValueError(f"unknown kind of malformed event: {kind}")

@@ -2,7 +2,7 @@
 
 Kinesis has no idempotent producer: a request that timed out may have arrived, and resending it
 would make duplicates. The outcome of such sends is unknown until the ledger is settled, as with
-Kafka. A record that Kinesis refused, for example because its shard is at its limit, is resent.
+Kafka. A record that Kinesis rejects, for example because its shard is at its limit, is resent.
 """
 
 import time
@@ -21,7 +21,7 @@ PAUSE_S = 0.1  # after a refusal
 class KinesisSender(LedgerSender):
     """Sends events to one stream, which must exist, and records the outcome of each in the ledger.
 
-    Only one request is in flight, so each order's events stay in sequence, unless Kinesis refuses
+    Only one request is in flight, so each order's events stay in sequence, unless Kinesis rejects
     one of them.
     """
 
@@ -40,7 +40,7 @@ class KinesisSender(LedgerSender):
     def poll(self, seconds: float = 0.0) -> None:
         """Send one request from the queue, unless another greenlet is sending one.
 
-        If there is nothing to do, pause for these seconds.
+        If there is nothing to do, pause for `seconds`.
         """
         if self._queue and not self._in_flight:
             self._send_some()
@@ -93,7 +93,7 @@ class KinesisSender(LedgerSender):
             self._again(refused, why)
 
     def _again(self, batch: list[tuple[Send, float]], why: str) -> None:
-        """Put refused records back at the front of the queue; those that waited too long fail."""
+        """Put rejected records back at the front of the queue; those that waited too long fail."""
         last_call = time.perf_counter() - self._timeout_s
         self._give_up([pair for pair in batch if pair[1] <= last_call], why, certain=True)
         self._queue.extendleft(reversed([pair for pair in batch if pair[1] > last_call]))

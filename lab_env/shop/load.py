@@ -32,22 +32,22 @@ COLUMNS = ("seconds", "users", "rate", "acked", "failures", "p50_ms", "p95_ms")
 
 @dataclass
 class Load:
-    """Live load: a context manager, or `run()` to start it and wait for its end.
+    """Live load: use it as a context manager, or call `run()` to start it and wait for its end.
 
-    As a context manager it runs while the body runs. After the body it waits until `seconds` are
-    over, or without `seconds` stops the load.
+    As a context manager, it runs during the body. After the body it waits until `seconds` have
+    elapsed, or stops the load if `seconds` is None.
 
     Args:
         bootstrap: address of the broker: Kafka's `host:port`, or Kinesis's URL.
         topic: created if missing.
-        ledger_dir: the topic's ledger folder, also for the logs of the run.
+        ledger_dir: the topic's ledger folder, which also gets the logs of the run.
         rate: total acknowledged events per second; None for no limit.
         seconds: duration; None to run until `stop`.
         processes: number of sending processes.
         web_port: port of Locust's web UI, or a free one if it is taken; None for no web UI.
         seed: seed of the shop's events; random by default.
         show: show live numbers.
-        shares: override shares of the settings, as in `model.Shares.of`.
+        shares: override the settings' shares, as in `model.Shares.of`.
         environment: additional variables for Locust's processes.
     """
 
@@ -78,7 +78,7 @@ class Load:
         self._shown: threading.Thread | None = None
 
     def start(self) -> "Load":
-        """Start the load and return as soon as it runs.
+        """Start the load and return as soon as it is running.
 
         Raises:
             LabError: the broker does not answer, or Locust does not start.
@@ -164,7 +164,7 @@ class Load:
 
     @property
     def running(self) -> bool:
-        """True if the load runs."""
+        """True while the load is running."""
         return self._process is not None and self._process.poll() is None
 
     @property

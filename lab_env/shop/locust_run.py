@@ -1,4 +1,4 @@
-"""Run Locust users in the notebook's own process, and keep their reports.
+"""Run Locust users in the notebook's own process, and collect the requests that they report.
 
 On import Locust patches Python's standard library, which would break a notebook's kernel. Import
 this module first: it disables that (`LOCUST_SKIP_MONKEY_PATCH`), so `import locust` becomes
@@ -33,18 +33,18 @@ WATCH_S = 0.1  # seconds between two counts of the users
 
 
 class LocustRun:
-    """One run of users: a context manager whose body runs alongside them and then waits for them.
+    """Run of users, as a context manager: the body runs alongside them, and its end waits for them.
 
-    In the body, wait with `gevent.sleep`; `time.sleep` would also stop the users.
+    In the body, wait with `gevent.sleep`; `time.sleep` would block the users, too.
 
     Args:
         users: number of users, started together; ignored with a shape.
         seconds: duration; None when a shape ends the run.
-        shape: class of the load's shape.
-        at_most: maximum seconds of a run with a shape.
+        shape: Locust load shape, which sets the number of users over time.
+        at_most: maximum duration of a run with a shape, in seconds.
 
     Attributes:
-        errors: exceptions of the tasks, in order.
+        errors: exceptions raised by the tasks, in order.
     """
 
     def __init__(
@@ -98,8 +98,8 @@ class LocustRun:
     def reports(self) -> pd.DataFrame:
         """All requests that the users reported, one row each.
 
-        `second` counts from the start, `ms` is the response time; the fields of the report's
-        context follow.
+        `second` counts from the start, `ms` is the response time; further columns have the fields
+        of the request's context.
         """
         return pd.DataFrame(self._reports) if self._reports else pd.DataFrame(columns=COLUMNS)
 
@@ -131,7 +131,7 @@ class LocustRun:
 
     @property
     def user_counts(self) -> pd.Series:
-        """Number of users by seconds since the start."""
+        """Number of running users, indexed by seconds since the start."""
         return pd.Series(dict(self._counts), name="users", dtype=int)
 
     def _wait(self) -> None:

@@ -1,4 +1,4 @@
-"""The Locust user that puts the shop's load on Kafka or Kinesis; `shop.load.Load` starts it.
+"""The Locust user that sends the shop's load to Kafka or Kinesis; `shop.load.Load` starts it.
 
 All users of a process share one model, one producer and one ledger. Locust counts a request when
 the broker has acknowledged it, so its rates and response times are those of acknowledged events.
@@ -32,10 +32,10 @@ class Plan:
 
     Args:
         topic: it must exist.
-        run: part of every id; must be new for each run on a topic.
+        run: part of every id; must be unique among all runs on a topic.
         rate: total events per second of all `users`; None for no limit.
         stats_file: file for live numbers, one JSON object per line.
-        parent: pid of the process that started the load; the load ends when that process is gone.
+        parent: pid of the process that started the load; the load ends when that process has ended.
     """
 
     bootstrap: str
@@ -161,8 +161,8 @@ def close_shop(environment, **_) -> None:
 def finish(environment) -> None:
     """End the run: every process collects its acknowledgements, then Locust quits.
 
-    Locust's own `--run-time` quits a master half a second after the stop, and so loses later
-    reports of the workers.
+    With Locust's own `--run-time`, a master quits half a second after the stop and loses the
+    workers' later reports.
     """
     environment.runner.stop()
     environment.runner.quit()

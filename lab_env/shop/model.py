@@ -155,7 +155,7 @@ class Timestamps:
 
 @dataclass(slots=True, eq=False)
 class Order:
-    """The model's data about an order that may still change."""
+    """State of an order that may still change."""
 
     order_id: str
     customer_id: str
@@ -169,7 +169,7 @@ class Order:
 
 
 class OrderModel:
-    """Generates the shop's events, one `Send` after the other.
+    """Generates the shop's events, one `Send` at a time.
 
     Args:
         seed: the same seed and clock give the same sends, byte for byte.
@@ -272,7 +272,7 @@ class OrderModel:
         return None
 
     def _malformed(self, now: int) -> Send:
-        """Make a malformed event of an open order; if accepted, it would show in the tables."""
+        """Make a malformed event for an open order; if accepted, it would show in the tables."""
         if not self._open:
             return self._create(now)
         order = self._open[self._recent()]
@@ -296,7 +296,7 @@ class OrderModel:
         return self._stamp(order, "update", STEPS[order.step], now)
 
     def _stamp(self, order: Order, op: str, status: str, now: int) -> tuple:
-        """Arguments of `encode` for a new version, up to partition_date, then the event time."""
+        """Arguments of `encode` for a new version up to `partition_date`, and its event time."""
         self._events += 1
         order.last_ts = now if now > order.last_ts else order.last_ts + 1
         return (
@@ -357,12 +357,12 @@ def generate(
     worker_id: str = "sim",
     **shares: float,
 ) -> Iterator[Send]:
-    """Yield the first n sends of a simulated day in the shop, independent of the machine's time.
+    """Yield the first n sends of a simulated day in the shop, independent of the machine's clock.
 
     Args:
         seed: the same arguments and seed give the same bytes.
         rate: sends per simulated second.
-        **shares: override shares of the settings, as in `Shares.of`.
+        **shares: override the settings' shares, as in `Shares.of`.
     """
     began = int(datetime.fromisoformat(start).timestamp()) * SECOND
     clock = SimulatedClock(began)
@@ -400,7 +400,7 @@ def _rows(name: str) -> list[dict[str, str]]:
 
 
 def _skewed(n: int) -> list[float]:
-    """Cumulative probabilities by Zipf: the k-th most popular has a weight of 1/k."""
+    """Cumulative Zipf probabilities: the k-th most popular item has a weight of 1/k."""
     weights = [1 / rank for rank in range(1, n + 1)]
     total = sum(weights)
     return [part / total for part in accumulate(weights[:-1])]

@@ -1,4 +1,4 @@
-"""Send to Kafka and keep the ledger: one `Sender` per process, around one Producer.
+"""Send to Kafka and keep the ledger: one `Sender` per process, which wraps one Producer.
 
 Everything the course sends to a topic goes through here, so that the ledger is complete; sends to
 Kinesis go through `kinesis_sender`.
@@ -39,7 +39,7 @@ def open_sender(address: str, topic: str, ledger_dir: Path, **options) -> "Sende
 
 
 class Sender(LedgerSender):
-    """Sends events to one topic of Kafka and records the outcome of each in the ledger."""
+    """Sends events to one Kafka topic and records the outcome of each in the ledger."""
 
     def __init__(self, bootstrap: str, topic: str, ledger_dir: Path, **options):
         super().__init__(topic, ledger_dir, **options)
@@ -92,7 +92,7 @@ class Sender(LedgerSender):
         return len(self._producer)
 
     def flush(self) -> None:
-        """Wait until the outcome of every send is known, at most one send timeout."""
+        """Wait until the outcome of every send is known, for at most one send timeout."""
         last_call = time.monotonic() + self._timeout_s + 5
         while len(self._producer) and time.monotonic() < last_call:
             self.poll()

@@ -76,7 +76,7 @@ def recorded_sends() -> Iterator[Send]:
 
 
 def to_line(send: Send) -> bytes:
-    """Format a send as one line of the recording; bytes that are not text become base64."""
+    """Format a send as one line of the recording; a value that is not UTF-8 becomes base64."""
     fields = {
         "send_id": send.send_id,
         "event_id": send.event_id,

@@ -39,8 +39,8 @@ def replay(
         The ledger, with these sends in it.
 
     Raises:
-        LabError: the broker cannot be reached, a send failed, a part was replayed before, or
-        nothing is left of the stream.
+        LabError: the broker cannot be reached, a send failed, a part was replayed before, or `skip`
+        leaves nothing to send.
     """
     stream = list(recording() if sends is None else sends)
     chosen = stream[skip : None if n is None else skip + n]

@@ -16,8 +16,8 @@ class LedgerSender:
 
     Args:
         delivered: called with (send, milliseconds since it was handed over, error text or None).
-        pause: called with seconds while nothing can be done; `gevent.sleep` under Locust.
-        name: part of this process's file names in the ledger.
+        pause: called with seconds to wait when there is nothing to do; `gevent.sleep` under Locust.
+        name: part of the names of this process's ledger files.
 
     Attributes:
         acked: number of acknowledged sends.

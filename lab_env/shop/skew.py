@@ -14,7 +14,7 @@ CELEBRITY_SHARE = 0.25  # of the orders, including those of the shop's best cust
 
 
 def marketplace_events(n: int, seed: int = 2) -> list[dict]:
-    """First events of the day, all well-formed, as dicts in the order of sending."""
+    """First `n` events of the day, all well-formed, as dicts in the order of sending."""
     events = [orjson.loads(send.value) for send in generate(n, seed, malformed=0)]
     for event in events:
         if crc32(event["order_id"].encode()) % 100 < 100 * CELEBRITY_SHARE:

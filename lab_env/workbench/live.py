@@ -94,7 +94,7 @@ class Look:
         self._collector = None
 
     def now(self) -> tuple[list[ServiceStatus], list[Sample] | None]:
-        """Return services and pipeline samples; samples are None without the lab's own services."""
+        """Return services and pipeline samples; samples are None if the services are down."""
         rows = services.status()
         try:
             endpoints = services.endpoints()

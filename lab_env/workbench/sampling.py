@@ -99,7 +99,7 @@ class StoreSamples:
 
 
 def commit_of(entry: store.StoredObject) -> tuple[str, float] | None:
-    """Return the commit that an object completes, and the time from which readers see it.
+    """Return the commit that an object completes, and the time at which it became visible.
 
     Returns:
         For the timeline file of a completed Hudi write, its requested time; for a log entry of a

@@ -1,4 +1,4 @@
-"""Chromium, for the tests of one module."""
+"""Fixture that shares one Chromium among the tests of a module."""
 
 import pytest
 from chromium import chromium

@@ -21,8 +21,8 @@ class ReverseProxy:
 
     Args:
         port: the proxy's own port, part of every address.
-        rewritten: the headers (`Host`, `Origin`) in which the proxy replaces the name in the
-            browser by `localhost`.
+        rewritten: the headers (`Host`, `Origin`) in which the proxy replaces its public host name
+            with `localhost`.
     """
 
     def __init__(self, port: int, rewritten: Sequence[str] = ("Host",)):
@@ -35,7 +35,7 @@ class ReverseProxy:
 
     @contextlib.contextmanager
     def running(self, folder: Path) -> Iterator["ReverseProxy"]:
-        """Serve in a thread; the certificate is stored in a folder."""
+        """Serve in a background thread, and store the certificate in `folder`."""
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=loop.run_forever, daemon=True)
         thread.start()
@@ -49,7 +49,7 @@ class ReverseProxy:
             thread.join(10)
 
     async def _pass(self, browser: asyncio.StreamReader, answers: asyncio.StreamWriter) -> None:
-        """Forward one request; a websocket keeps its connection."""
+        """Forward one request; keep the connection open for a websocket."""
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             head = await browser.readuntil(b"\r\n\r\n")
             port = re.search(rb"\r\nHost: (\d+)\." + DOMAIN.encode(), head, re.I)
@@ -69,7 +69,7 @@ class ReverseProxy:
 
 
 def _with(head: bytes, name: bytes, value: bytes) -> bytes:
-    """Head of a request with a header's value replaced, if it has that header."""
+    """Return a request's head with one header's value replaced, if the header is present."""
     line = b"\r\n" + name + b": "
     return re.sub(line + rb"[^\r]+", line + value, head, flags=re.I)
 
@@ -83,7 +83,7 @@ async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> N
 
 
 def _tls(folder: Path) -> ssl.SSLContext:
-    """TLS context with a self-signed certificate, which a browser must be told to accept."""
+    """Return a TLS context with a self-signed certificate, which browsers reject by default."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, f"*.{DOMAIN}")])
     now = datetime.now(UTC)

@@ -1,4 +1,4 @@
-"""The lab in a cloud workspace: its pages have other host names, and its links use these.
+"""In a cloud workspace, the lab's pages have other host names, and its links use these names.
 
 Needs Chromium on PATH. The workspace is a proxy on this machine, not a real one.
 """
@@ -77,14 +77,14 @@ def page(browser, notebook):
 def link(page, row: str):
     """Return the link in a row of the lab's table.
 
-    The row's name must match exactly, because others contain it, such as "Spark cluster".
+    The row's name must match exactly, because other names contain it, such as "Spark cluster".
     """
     name = page.get_by_role("cell", name=row, exact=True)
     return page.locator(".jp-OutputArea-output tr").filter(has=name).get_by_role("link").first
 
 
 def opened(link):
-    """Open a link of the notebook as a learner does; return its page."""
+    """Click a link in the notebook as a learner does; return the page that opens."""
     with link.page.context.expect_page() as popup:
         link.click()
     return popup.value

@@ -1,4 +1,4 @@
-"""Charts as JupyterLab shows them in both themes: every text contrasts with its background.
+"""In both JupyterLab themes, every text in a chart contrasts with its background.
 
 Needs Chromium on PATH, and no services.
 """
@@ -49,7 +49,7 @@ MEASURE = r"""() => {
 
 
 def batches() -> str:
-    """Chart of batches with a block of each colour."""
+    """Return a chart of batches with a block of each colour."""
     bounds = [{0: 1000 * number} for number in range(5)]
     return draw_batches(
         [
@@ -61,7 +61,7 @@ def batches() -> str:
 
 
 def versions() -> str:
-    """Chart of versions with a block of each colour."""
+    """Return a chart of versions with a block of each colour."""
     states = ["new", "paid", "packed", "shipped", "cancelled", "erased"]
     rows = [
         {"order_id": f"O-{n}", "status": state, "amount": 1, "valid_from": n, "valid_to": None}

@@ -1,6 +1,6 @@
-"""A learner's browser: JupyterLab as `make lab` starts it, with lesson 00 run in both themes.
+"""JupyterLab in a browser, started the way `make lab` starts it; lesson 00 runs in both themes.
 
-Needs Chromium on PATH. Screenshots are kept in `.lab/screenshots`.
+Needs Chromium on PATH. Screenshots are saved in `.lab/screenshots`.
 """
 
 import contextlib
@@ -57,9 +57,9 @@ def wait_for(address: str) -> None:
 
 @contextlib.contextmanager
 def running_jupyterlab(workspaces: Path, **variables: str) -> Iterator[str]:
-    """Start JupyterLab by `lab jupyter`; yield the address that it prints.
+    """Start JupyterLab with `lab jupyter`; yield the address that it prints.
 
-    An empty folder of workspaces opens no tabs of earlier sessions.
+    With an empty workspaces folder, JupyterLab opens no tabs of earlier sessions.
     """
     process = subprocess.Popen(
         [REPOSITORY / ".venv" / "bin" / "lab", "jupyter", "--no-browser"],
@@ -120,9 +120,9 @@ def shown(page) -> str:
 
 
 def at_rest(page) -> bool:
-    """Return True if the kernel is idle and no cell waits.
+    """Return True if the kernel is idle and no cell is waiting to run.
 
-    An idle kernel is not enough, because it is also idle for a moment between two cells.
+    An idle kernel alone is not enough, because it is also idle for a moment between two cells.
     """
     waiting = page.locator(".jp-InputPrompt", has_text="[*]")
     return page.get_by_text("| Idle").count() > 0 and waiting.count() == 0
@@ -144,7 +144,7 @@ def run(page):
 
 
 def saved_cells(page, seconds: float = 30) -> list[dict]:
-    """Return the code cells of the saved notebook, once each of them has run in it."""
+    """Wait until the saved notebook shows that all code cells have run; return these cells."""
     deadline = time.monotonic() + seconds
     while True:
         with contextlib.suppress(json.JSONDecodeError):  # it is being written

@@ -1,6 +1,6 @@
-"""The site in a browser, opened from files: search, links, a phone's width, both themes.
+"""The site in a browser, opened from local files: search, links, phone width, both themes.
 
-Accessibility is checked by axe-core, on pages of the course that contain drawings of the lab.
+axe-core checks accessibility on course pages that contain the lab's drawings.
 """
 
 import os
@@ -90,7 +90,7 @@ GRAVE = {"serious", "critical"}
 
 @pytest.fixture(scope="module")
 def course_index(tmp_path_factory) -> str:
-    """Address of the course's site with one lesson: a player and the README's drawings."""
+    """Address of the course's site with one lesson, whose outputs are a player and drawings."""
 
     tree, folder = Tree(), tmp_path_factory.mktemp("the course")
     tree.executed, tree.site = folder / "executed", folder / "site"
@@ -129,7 +129,7 @@ def test_on_a_phone_the_drawing_of_the_front_page_keeps_a_size_to_read_and_scrol
 
 @pytest.fixture(scope="module")
 def axe() -> str:
-    """Source of axe-core, fetched once."""
+    """JavaScript source of axe-core, fetched once."""
     pin = versions()["wheels"]["axe"]
     folder = cache() / f"axe-{pin['version']}"
     try:

@@ -14,7 +14,7 @@ HEADINGS = "[...Reveal.getCurrentSlide().querySelectorAll('h2')].map(h => h.firs
 
 @pytest.fixture(scope="module")
 def slides(services, tmp_path_factory):
-    """The HTML file that `lab demo` makes, alone in a folder."""
+    """The HTML file that `lab demo` creates, in a folder of its own."""
     command = [REPOSITORY / ".venv" / "bin" / "lab", "demo", "snapshot", "--slides"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr

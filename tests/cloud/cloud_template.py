@@ -1,4 +1,4 @@
-"""The cloud template as CloudFormation evaluates it, with parameters and functions replaced."""
+"""Evaluates the cloud template like CloudFormation, replacing parameters and functions."""
 
 import json
 import re
@@ -152,7 +152,7 @@ def of_type(found: dict, kind: str) -> dict[str, dict]:
 
 
 def many(value) -> list:
-    """Return a list, also for a single value, which CloudFormation allows instead."""
+    """Return a value as a list: CloudFormation allows a single value in place of a list."""
     return value if isinstance(value, list) else [value]
 
 

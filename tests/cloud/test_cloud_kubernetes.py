@@ -1,7 +1,7 @@
-"""The Kubernetes Job matches the schema of Kubernetes 1.37, and requests no needless permission.
+"""The Kubernetes Job matches the schema of Kubernetes 1.37, and requests no unneeded permission.
 
-The schema is an excerpt of the strict one in kubernetes-validate 1.37.0: these four kinds, without
-descriptions. The whole one would add 72 MB to every installation.
+The schema is an excerpt of the strict one in kubernetes-validate 1.37.0: only the four kinds used
+here, without descriptions. The full package would add 72 MB to every installation.
 """
 
 import copy

@@ -1,4 +1,4 @@
-"""The costs and permissions in docs/cloud.md are compared with computed ones, line by line."""
+"""The costs and permissions in docs/cloud.md equal the computed ones, line by line."""
 
 import csv
 import re

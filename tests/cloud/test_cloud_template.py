@@ -1,7 +1,7 @@
 """The cloud template without a cloud: linted, resolved, and deployed to an emulator.
 
-The emulator accepts much that AWS refuses, and reports CREATE_COMPLETE for resources that it does
-not know and skips. So a test lists exactly the resources that it creates and those that it skips.
+The emulator accepts much that AWS refuses, and reports CREATE_COMPLETE even for unknown resources,
+which it skips. So one test lists exactly which resources it creates and which ones it skips.
 """
 
 import re
@@ -118,7 +118,7 @@ def only_the_data_and_its_policy_outlive_the_stack(found: dict) -> list[str]:
 
 
 def s3_removes_no_file_of_a_table(found: dict) -> list[str]:
-    """Rules may abort uploads and expire logs; versioning would keep files that Hudi cleans."""
+    """Bucket rules may abort uploads and expire logs; versioning would keep files Hudi cleans."""
     bucket = of_type(found, "S3::Bucket")["Bucket"]
     wrong = ["versioning"] if "VersioningConfiguration" in bucket else []
     for rule in bucket["LifecycleConfiguration"]["Rules"]:

@@ -1,7 +1,7 @@
-"""A learner's writer on an external cluster; an executor is killed while it works.
+"""A learner's writer on an external cluster; an executor is killed while it runs a task.
 
-The argument is the file for the results. It runs in the network of the driver; the master, the
-workers and their executors are in another one.
+The argument is the file for the results. The program runs in the driver's network; the master, the
+workers and their executors are in another network.
 """
 
 import json
@@ -63,7 +63,7 @@ def main(report: Path) -> None:
 
 
 def up(seconds: float) -> None:
-    """Use the external services; retry, because a new broker may not be registered yet."""
+    """Start using the external services; retry, because a new broker may not be registered yet."""
     deadline = time.monotonic() + seconds
     while True:
         try:
@@ -76,7 +76,7 @@ def up(seconds: float) -> None:
 
 
 def programs_showing_secrets(bootstrap: str) -> list[str]:
-    """Programs whose arguments contain the store's key or Kafka's password."""
+    """Return the names of programs whose arguments contain the store's key or Kafka's password."""
     password = confluent_options(bootstrap)["sasl.password"]
     secrets = (settings().s3_secret_key.get_secret_value(), password)
     lines = {p: "\0".join(p.info["cmdline"] or ()) for p in psutil.process_iter(["cmdline"])}
@@ -87,7 +87,7 @@ class Driver:
     """The driver's REST interface.
 
     Args:
-        url: URL of its web page.
+        url: URL of the driver's web UI.
     """
 
     def __init__(self, url: str):

@@ -1,4 +1,4 @@
-"""A service in one file: Python's own web server on the files that lessons keep there."""
+"""A service defined in one file: Python's web server for the files that lessons put in a folder."""
 
 import sys
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from lab_env.platform.settings import settings
 
 
 class Dummy(Service):
-    """Serves the files of its folder."""
+    """Serves the files in its folder."""
 
     name = "dummy"
     title = "The dummy"

@@ -23,7 +23,7 @@ class Instance:
     """One LAB_HOME and the programs that run for it.
 
     Args:
-        home: its LAB_HOME.
+        home: the lab's LAB_HOME.
         settings: LAB_* variables in addition to LAB_HOME.
         command: command line that starts `lab`.
     """
@@ -83,7 +83,7 @@ class Instance:
         return int((self.home / "run" / "supervisord.pid").read_text())
 
     def processes(self) -> list[psutil.Process]:
-        """Return all running processes that carry this LAB_HOME's mark."""
+        """Return all running processes marked as started for this LAB_HOME."""
         return [
             process
             for process in psutil.process_iter()
@@ -142,7 +142,7 @@ class Instance:
 
 @contextmanager
 def running_instance(home: Path) -> Iterator[Instance]:
-    """Start a separate lab; at the end shut it down and check that no process is left."""
+    """Start a separate lab; at the end stop it and check that no process is left."""
     instance = Instance(home, lab_environment(home))
     try:
         instance.up()
@@ -158,7 +158,7 @@ def instance_of_this_run() -> Instance:
 
 
 def programs_showing(text: str) -> list[str]:
-    """Return this machine's programs with a text in their arguments, which every user can read."""
+    """Return the running programs with a text in their arguments, which every user can read."""
     return [
         process.info["name"]
         for process in psutil.process_iter(["name", "cmdline"])

@@ -72,7 +72,7 @@ def main(path: str) -> None:
 
 
 def run_all(client: NotebookClient) -> str:
-    """Run every cell; return the first error, or an empty text."""
+    """Run every cell; return the first error, or an empty string."""
     started = time.monotonic()
     try:
         for index, cell in enumerate(client.nb.cells):

@@ -39,7 +39,7 @@ def compared(services, before, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def measured(services, before):
-    """Results of a small round of the three sinks, and of one more batch with another option."""
+    """Results of a small round of the three sinks, and of one more batch with a changed option."""
     queries = {"fresh": ("point", "aggregate", "incremental"), "tidy": ("point",)}
     config = replace(sinks_config(full=False), rounds=1, queries=queries)
     bare = {"hoodie.parquet.bloom.filter.enabled": "false"}

@@ -1,4 +1,4 @@
-"""The capstone's examiner: right designs pass all six phases; bad ones fail with the reason.
+"""The capstone's examiner: good designs pass all six phases; bad ones fail with the reason.
 
 Lesson 22's own answer is the third design: Merge-on-Read with buckets, variant iot. The bad
 ones are that answer with at most three lines changed; each is examined up to the phase that refuses
@@ -74,7 +74,7 @@ def lab(services):
 
 @pytest.fixture(scope="module")
 def warm():
-    """List with the process that the last exam left for the next one; at most one."""
+    """List for the process that one exam leaves for the next; holds at most one."""
     kept = []
     yield kept
     for process in kept:
@@ -95,14 +95,14 @@ def lesson_answer(seen: Path) -> str:
 
 
 def job_of(code: str) -> bytes:
-    """Return the functions that the code defines, packed as the notebook passes them on."""
+    """Return the functions that the code defines, packed the way the notebook submits them."""
     names: dict = {"__name__": "__main__"}
     exec(compile(code, "<design>", "exec"), names)
     return pack(build=names["build"], answers=names["answers"])
 
 
 def examine(lab, warm, variant, code, phases=PHASES):
-    """Run an exam in the warm process, which is kept for the next one; return its record."""
+    """Run an exam in the warm process, which stays for the next exam; return the exam's record."""
     process = warm.pop() if warm else None
     exam = Exam(lab, variant_named(variant), job_of(code), SEED, process=process)
     try:

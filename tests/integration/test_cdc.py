@@ -1,4 +1,4 @@
-"""PostgreSQL and Kafka Connect: rows become events, and neither loses its state when killed.
+"""PostgreSQL and Kafka Connect: rows become events, and neither server loses state when killed.
 
 All tests use the same lab, table and connector, and depend on their order.
 """
@@ -109,7 +109,7 @@ class Shop:
         request_json("PUT", f"{self.connector}/config", configuration, timeout=PATIENCE_S)
 
     def events(self, count: int) -> list[tuple[str, str]]:
-        """Return operation and key of the topic's events, which must be exactly `count`."""
+        """Check that the topic has exactly `count` events; return each one's operation and key."""
         wait_until(lambda: self.end() >= count)
         assert self.end() == count
         self.consumer.assign([TopicPartition(TOPIC, 0, 0)])
@@ -117,7 +117,7 @@ class Shop:
         return [(value["op"], value["after"]["id"]) for value in values]
 
     def end(self, topic: str = TOPIC) -> int:
-        """Return the number of messages in the topic; 0 without a topic."""
+        """Return the number of messages in the topic; 0 if the topic does not exist."""
         if topic not in self.consumer.list_topics(timeout=10).topics:
             return 0
         return self.consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1]
@@ -125,7 +125,7 @@ class Shop:
 
 @pytest.fixture(scope="module")
 def shop(services):
-    """Shop with a table of one row, whose changes a connector follows."""
+    """Shop with a table of one row; a connector captures the table's changes."""
     lab_services.up(["postgres", "connect"], progress=lambda line: None)
     reset_lesson(LESSON)
     shop = Shop(Lab(LESSON, services, ("postgres", "connect")))

@@ -1,6 +1,6 @@
 """The cloud writer, run by spark-submit on the lab's own Kafka or Kinesis, and MinIO.
 
-EMR itself and Kafka's IAM sign-in are not available here. The rest is as in the cloud: an installed
+EMR itself and Kafka's IAM login are not available here. The rest is as in the cloud: an installed
 Spark, the options of `lab cloud job`, and a line of JSON per report.
 """
 
@@ -81,7 +81,7 @@ def submit(lab: Lab, services, source: str, output) -> subprocess.Popen:
 
 @pytest.fixture(params=["kafka", "kinesis"])
 def source(request, services) -> Iterator[str]:
-    """The writer's source; Kafka always runs."""
+    """The writer's source: Kafka, which always runs, or Kinesis, which runs only for its test."""
     lab_services.up([request.param], progress=lambda line: None)
     yield request.param
     lab_services.up(progress=lambda line: None)  # this stops Kinesis

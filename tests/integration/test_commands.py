@@ -1,4 +1,4 @@
-"""A user's commands in the shell with the services up: load, replay, ledger, logs, reset."""
+"""Shell commands while the services are running: load, replay, ledger, logs, reset."""
 
 import json
 import re
@@ -17,7 +17,7 @@ A_SHORT_LOAD = ("load", "--rate", "200", "--seconds", "3")
 
 @pytest.fixture
 def running(services):
-    """The running lab, cleared of the messages and ledgers of the previous test."""
+    """The running lab, without the messages and ledgers of the previous test."""
     reset_lesson("lab")
     yield instance_of_this_run()
     reset_lesson("lab")

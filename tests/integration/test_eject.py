@@ -1,7 +1,7 @@
 """The ejected project runs without the lab: its job matches the ledger, even after a kill.
 
-Its Python has PySpark, pytest and the project, which is installed as its README says. Its
-environment has only the settings that the README names, and those that make a JVM start quickly.
+The project's Python has PySpark, pytest and the project itself, installed as its README describes.
+The environment has only the settings named in the README, and some that make a JVM start quickly.
 """
 
 import io
@@ -92,7 +92,7 @@ def running(project: Path, environment: dict[str, str], log: Path) -> Iterator[s
 
 
 def batches(log: Path) -> list[dict]:
-    """Return the lines that the job prints for its batches."""
+    """Return the JSON lines that the job prints, one per batch."""
     lines = log.read_text().splitlines()
     return [json.loads(line) for line in lines if line.startswith('{"sink"')]
 
@@ -104,7 +104,7 @@ def rows_read(log: Path) -> dict[str, int]:
 
 
 def dead_letters(lab: Lab) -> pd.DataFrame:
-    """Return the dead letters that their query has committed, without files of a killed batch."""
+    """Return the committed dead letters; files left by a killed batch are ignored."""
     batches = lab.files(f"{lab.path(FOLDERS['dead'])}/_spark_metadata")
     lines = [line for b in batches for line in store.read(lab.endpoints, b.key).splitlines()[1:]]
     keys = {store.key_of(json.loads(line)["path"]) for line in lines}  # some stand there twice
@@ -113,7 +113,7 @@ def dead_letters(lab: Lab) -> pd.DataFrame:
 
 
 def add_partitions(lab: Lab, number: int) -> None:
-    """Add partitions to the topic up to this number."""
+    """Add partitions to the topic until it has this number."""
     admin = AdminClient({"bootstrap.servers": lab.endpoints.kafka_bootstrap})
     topic = lab.topic("orders")
     admin.create_partitions([NewPartitions(topic, number)])[topic].result()

@@ -82,7 +82,7 @@ def registered_tables() -> list[str]:
 
 
 def write(lab, name: str, first: int, last: int, day: str, sync: bool = True) -> None:
-    """Write orders into a Copy-on-Write table; sync its name by default."""
+    """Write orders into a Copy-on-Write table; by default, sync it to the metastore."""
     rows = lab.spark.sql(f"""
         SELECT concat('O-', id) AS order_id, 1 AS amount, '{day}' AS partition_date,
                TIMESTAMP '2026-11-20 12:00:00' AS order_ts

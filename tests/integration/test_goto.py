@@ -1,4 +1,4 @@
-"""`lab goto` enters sections of three lessons, and their own cells continue from there.
+"""`lab goto` enters sections of three lessons, and the sections' own cells then run.
 
 A section is run up to its first proof, which needs the results of the sections before it. All
 sections are covered by `lab author enter --all`.
@@ -35,7 +35,7 @@ def instance(services, tmp_path_factory) -> Instance:
 
 @pytest.fixture(scope="module")
 def server(instance) -> Iterator[RunningJupyterLab]:
-    """The JupyterLab that the first `lab goto` starts, because none runs."""
+    """The JupyterLab that the first `lab goto` starts, because none is running."""
     command = instance.begin("goto", MOR.name, "--no-browser")
     said = []
     try:
@@ -57,10 +57,10 @@ def server(instance) -> Iterator[RunningJupyterLab]:
 
 
 def go_on(server: RunningJupyterLab, entered: Section, outcomes: Path) -> list[dict]:
-    """Run a section up to its first proof in the kernel of its page, then end the kernel.
+    """In the page's kernel, run a section up to its first proof; then shut the kernel down.
 
     Returns:
-        The kernel's reports from this time.
+        The reports that the kernel made during this run.
     """
     page = f"work/{copies.name_of(entered.lesson)}"
     before = len(reports(outcomes))

@@ -54,7 +54,7 @@ def answers(address: str) -> bool:
 
 
 def ask(address: str, path: str) -> dict:
-    """Return the answer of JupyterLab's API to a request with the token."""
+    """Request a path of JupyterLab's API with the token; return the response."""
     server, token = re.match(r"(http://[^/]+)/.*\?token=([^#]+)", address).groups()
     request = urllib.request.Request(server + path, headers={"Authorization": f"token {token}"})
     with urllib.request.urlopen(request, timeout=10) as answer:

@@ -1,7 +1,7 @@
-"""A lesson in a kernel without a network, which is used twice and killed at the end.
+"""A lesson runs twice in a kernel without a network; the kernel is killed at the end.
 
 One kernel and one lab for the whole module, in a network namespace with only a loopback device. If
-the machine does not allow such a namespace, the network stays and its test is skipped. The
+the machine does not allow such a namespace, the network test is skipped and the others run. The
 environment names a proxy that does not exist, and /tmp is mounted noexec, except the lab's folder.
 """
 

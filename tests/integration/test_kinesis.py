@@ -1,4 +1,4 @@
-"""The emulated Kinesis starts on request, places keys as Kinesis does, and stops with the lab."""
+"""The emulated Kinesis starts on request, maps keys to shards like AWS, and stops with the lab."""
 
 from hashlib import md5
 

@@ -36,7 +36,7 @@ def lab(services) -> Iterator[Lab]:
 
 
 def files_of(lab: Lab, sink: str) -> Iterator[bytes]:
-    """Yield the files that a file sink has committed, without those of a killed batch."""
+    """Yield the content of each file committed by a file sink; skip files of a killed batch."""
     log = {}
     for file in lab.files(f"{table_path(lab.base, sink)}/_spark_metadata"):
         number, _, kind = file.key.rpartition("/")[2].partition(".")
@@ -106,7 +106,7 @@ def test_live_load_on_kinesis_outlives_a_split_shard_and_a_killed_writer(lab):
 
 
 def assert_children_follow_their_parent(lab: Lab, parent: str) -> None:
-    """Check that a child's records are landed only after the last one of the split shard."""
+    """Check that the child shards' records are landed after the split shard's last record."""
     files = landing.landed_files(lab.endpoints, landing.landing_path(lab.base))
     landed = pd.concat(
         pq.read_table(io.BytesIO(store.read(lab.endpoints, key))).to_pandas().assign(file=number)
@@ -121,7 +121,7 @@ def assert_children_follow_their_parent(lab: Lab, parent: str) -> None:
 
 
 def assert_each_commit_has_its_sequence_numbers(lab: Lab, writer) -> None:
-    """Check that checkpoint and footers give the exact sequence numbers of the tables' content."""
+    """Check that the checkpoint yields each shard's newest sequence number in the table."""
     path = checkpoint_path(lab.base, "cow")
     at = landing.committed_position(lab.endpoints, path, landing.landing_path(lab.base))
     frame = lab.ledger().frame()
@@ -131,7 +131,7 @@ def assert_each_commit_has_its_sequence_numbers(lab: Lab, writer) -> None:
 
 
 def assert_no_key_is_written_down(lab: Lab, writer) -> None:
-    """Check that the secret is in no log or file of the writer, checkpoint or landed file."""
+    """Check that no file, log, checkpoint or landed file of the writer contains the secret."""
     secret = lab.endpoints.s3_secret_key.encode()
     written = [supervisor.log_path(writer.name), *writer.folder.iterdir()]
     assert not any(secret in path.read_bytes() for path in written)
@@ -141,6 +141,6 @@ def assert_no_key_is_written_down(lab: Lab, writer) -> None:
 
 
 def assert_a_second_application_reads_the_same(lab: Lab, records: int) -> None:
-    """Check that another reader of the stream has its own position and gets all records."""
+    """Check that another reader of the stream has its own position and receives all records."""
     other = landing.Landing(lab.endpoints, lab.topic("orders"), lab.path("other/landing"))
     assert other.land_all() == records

@@ -1,4 +1,4 @@
-"""Run a lesson on external servers beside another one, resume it, and start it again.
+"""A lesson on servers shared with another lesson is run, resumed and started again.
 
 `lesson_elsewhere.py` is the lesson, in its own LAB_HOME without running services. This test run's
 lab provides the external servers.
@@ -30,10 +30,11 @@ WRITTEN = {"rows": 1, "rows_by_name": 1, "messages": 1, "end_offset": 1}
 
 @dataclass(frozen=True)
 class Run:
-    """What the lesson's session read after its writes, `Lab.resume` and a second `Lab.start`.
+    """Results that the lesson reports after its writes, `Lab.resume` and a second `Lab.start`.
 
-    `in_store`: the servers have the table, its name and the topic; `processes`: those of the
-    lesson's LAB_HOME; `neighbour`: objects, messages and files of the other lesson at the end.
+    `in_store`: whether the table, its catalog name and the topic exist on the servers; `processes`:
+    how many still run from the lesson's LAB_HOME; `neighbour`: the other lesson's objects, messages
+    and files after the run.
     """
 
     written: dict
@@ -46,7 +47,7 @@ class Run:
 
 @pytest.fixture(scope="module")
 def run(services, tmp_path_factory) -> Run:
-    """The lesson, run to completion; meanwhile another lesson is started."""
+    """Run the lesson to completion, and start another lesson meanwhile."""
     lab_services.up(["metastore"], progress=lambda line: None)
     metastore = lab_services.service("metastore").address()
     home = tmp_path_factory.mktemp("elsewhere") / "a lab"
@@ -104,7 +105,7 @@ def run(services, tmp_path_factory) -> Run:
 
 
 def start_neighbour() -> Callable[[], tuple[int, int, int]]:
-    """Start another lesson on the same servers; return what counts its objects, messages, files."""
+    """Start another lesson; return a function that counts its objects, messages and files."""
     lab = Lab.start(NEIGHBOUR)
     s3 = store.client(lab.endpoints)
     s3.put_object(Bucket=lab.endpoints.bucket, Key=f"{lab.namespace}/orders/a", Body=b"mine")

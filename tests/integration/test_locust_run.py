@@ -1,6 +1,6 @@
-"""Locust users run in this process for the requested time, and their reports are kept.
+"""Locust users run in this process for the requested time, and their reports are stored.
 
-The runs happen inside a running asyncio loop, like a notebook's cells.
+As in a notebook cell, an asyncio loop is already running.
 """
 
 import asyncio

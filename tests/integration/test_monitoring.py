@@ -1,7 +1,7 @@
-"""Prometheus and the exporter: a stalled pipeline is noticed, even if other parts have failed.
+"""Prometheus and the exporter detect a stalled pipeline, even if other parts have failed.
 
 The pipeline's checkpoint and table are made-up files in the real store, and its messages are in the
-real broker. So the tests know every number, and need no Spark. All tests use the same lab, and
+real broker. So the tests know every number and need no Spark. All tests use the same lab, and
 depend on their order.
 """
 
@@ -76,7 +76,7 @@ class Pipeline:
         self.put(f"{self.checkpoint}/commits/{self.batch}", "v1\n{}")
 
     def write(self, requested: float, completed: float | None) -> None:
-        """Write a log file that belongs to an instant; it is pending if `completed` is None."""
+        """Write a log file and its instant, which is pending if `completed` is None."""
         timeline, begin = f"{self.table}/.hoodie/timeline", from_seconds(requested)
         self.put(f"{self.table}/.hoodie/hoodie.properties", TABLE)
         self.put(f"{timeline}/{begin}.deltacommit.requested", "")

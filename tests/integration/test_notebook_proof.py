@@ -1,4 +1,4 @@
-"""Pytest's verdict on a notebook: it also covers exercises, proofs, the JVM and the time."""
+"""In pytest, a notebook also fails on an unchecked exercise, false proof, full JVM or overtime."""
 
 import os
 import re
@@ -49,7 +49,7 @@ def test_a_strict_budget_fails_the_run_and_says_why(
 
 
 def run_notebook(folder, name, *cells, kind="notebooks") -> subprocess.CompletedProcess:
-    """Run pytest on a notebook with these cells, a learner's or of kind `solutions`."""
+    """Run pytest on a notebook with these cells, saved in a folder named by its `kind`."""
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(code) for code in cells])
     notebook.metadata["kernelspec"] = {"name": "python3", "display_name": "P", "language": "python"}
     path = folder / kind / name

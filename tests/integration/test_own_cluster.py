@@ -1,8 +1,8 @@
 """The pipeline with an external cluster, broker and store, over a network.
 
-The driver is in one network, master and workers in another, which cannot read the lab's jars. MinIO
-belongs to another lab, and the broker requires a password; the learner's lab starts nothing. An
-executor is killed while it has a task.
+The driver is in one network; master and workers, which cannot read the lab's jars, are in another.
+MinIO belongs to another lab, and the broker requires a password; the learner's lab starts nothing.
+An executor is killed while it runs a task.
 """
 
 import json
@@ -89,7 +89,7 @@ def test_a_writer_on_a_cluster_elsewhere_outlives_an_executor_and_touches_only_i
 
 
 def files_with(text: str, folder: Path) -> list[Path]:
-    """Return the files below a folder that contain a text."""
+    """Return the files that contain a text, at any depth in a folder."""
     files = (path for path in folder.rglob("*") if path.is_file())
     return [path for path in files if text.encode() in path.read_bytes()]
 
@@ -104,7 +104,7 @@ def conf_folder(parent: Path, workers: Instance) -> Path:
 
 
 def run_writer(learner: Instance, network, report: Path) -> dict:
-    """Run the learner's writer in its network; return its findings."""
+    """Run the learner's writer in the driver's network; return its findings."""
     program = Path(__file__).with_name("cluster_writer.py")
     try:
         done = subprocess.run(

@@ -88,7 +88,7 @@ def assert_reconciles(lab: Lab, spark) -> None:
 
 
 def leave_as_if_killed_while_it_was_made(lab: Lab, table: str) -> None:
-    """Create the folders that Hudi makes before it writes a new table's properties."""
+    """Create the folders that Hudi creates before it writes a new table's properties."""
     for folder in ("", "timeline/", "timeline/history/"):
         key = f"{store.key_of(table)}/.hoodie/{folder}"
         store.client(lab.endpoints).put_object(Bucket=lab.endpoints.bucket, Key=key)
@@ -208,17 +208,17 @@ def test_a_backfill_beside_the_stream_loses_nothing_and_makes_the_stream_lose_no
 
 
 def overlapping(batches: pd.DataFrame, writes: list[tuple[float, float]]) -> int:
-    """Return the number of a stream's batches during one of the writes (seconds since 1970)."""
+    """Count a stream's batches that overlap one of the writes (start and end, s since 1970)."""
     began = pd.to_datetime(batches["started"], utc=True).map(pd.Timestamp.timestamp)
     spans = list(zip(began, began + batches["seconds"], strict=True))
     return sum(any(a < end and begin < b for a, b in writes) for begin, end in spans)
 
 
 def upsert_again_and_again(rows: DataFrame, table: str, shared: dict[str, str]) -> None:
-    """Upsert as a backfill does: a failed write raises an error and is repeated.
+    """Upsert like a backfill, and retry a write that raises an error.
 
-    Against a stream that never pauses it may lose the conflict more often than Hudi retries. It may
-    also fail because it looks for the heartbeat of a write that is just ending (Hudi 1.1.1).
+    Against a stream that never pauses, the write may lose a conflict more times than Hudi retries.
+    It may also fail when it looks for the heartbeat of a write that is just ending (Hudi 1.1.1).
     """
     for attempt in range(10):
         try:
@@ -253,7 +253,7 @@ def test_malformed_events_are_dead_letters_and_a_writer_that_hangs_is_ended(lab)
 
 
 def assert_dead_letters(lab: Lab, sent: dict[tuple[int, int], tuple[str, bytes]]) -> None:
-    """Check that each malformed event is a dead letter exactly once, raw, with its reason."""
+    """Check that each malformed event is a dead letter exactly once, unchanged, with its reason."""
     files = lab.files(lab.path(FOLDERS["dead"]))
     tables = [
         pq.read_table(io.BytesIO(store.read(lab.endpoints, file.key)))
@@ -341,7 +341,7 @@ def test_the_guards_of_lab_and_project_find_a_batch_that_hudi_has_archived(
 
 
 def send_malformed(lab: Lab, count: int) -> dict[tuple[int, int], tuple[str, bytes]]:
-    """Send malformed events among good ones; return each malformed one by partition and offset."""
+    """Send malformed events among good ones; return the malformed ones by partition and offset."""
     rng, sent = Random(11), {}
     producer = Producer({"bootstrap.servers": lab.endpoints.kafka_bootstrap})
 

@@ -1,4 +1,4 @@
-"""Every Python and machine in docs/platforms.md can install every locked package as a wheel."""
+"""On every platform and Python in docs/platforms.md, every locked package has a wheel."""
 
 import os
 import re
@@ -32,7 +32,7 @@ CASES = [
 
 
 def resolve(machine: str, version: str, packages: str, tmp_path) -> subprocess.CompletedProcess:
-    """Resolve the packages for a machine with uv: wheels only, on macOS for the oldest version."""
+    """Resolve packages for a machine with uv: wheels only, and the oldest supported macOS."""
     listed = tmp_path / "packages.txt"
     listed.write_text(packages)
     environment = os.environ | bootstrap._uv_settings() | {"UV_CACHE_DIR": str(cache() / "uv")}
@@ -47,7 +47,7 @@ def resolve(machine: str, version: str, packages: str, tmp_path) -> subprocess.C
 
 
 def locked() -> str:
-    """Return the lock without the package that has no wheel anywhere."""
+    """Return the lock file without the one package that is built from source everywhere."""
     entries = re.split(r"\n(?=\S)", (REPOSITORY / "requirements.lock").read_text())
     found = [entry for entry in entries if not entry.startswith(f"{bootstrap.BUILT_FROM_SOURCE}==")]
     assert len(found) == len(entries) - 1
@@ -55,7 +55,7 @@ def locked() -> str:
 
 
 def pins(*without: str) -> str:
-    """Return the pins of programs that come as wheels: uv, one or two Javas, Go, reveal.js."""
+    """Return the pins of the programs that come as wheels, except those in `without`."""
     found = versions()["wheels"].items()
     return "".join(
         bootstrap.requirement(pin.get("package", name), pin)

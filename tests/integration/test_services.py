@@ -59,7 +59,7 @@ def lab(tmp_path_factory):
 
 @pytest.fixture
 def running(lab):
-    """The running lab, started again if the previous test stopped it."""
+    """The running lab, restarted if the previous test stopped it."""
     if len(lab.processes()) != 3:
         lab.up()
     return lab
@@ -67,7 +67,7 @@ def running(lab):
 
 @pytest.fixture
 def stopped(lab):
-    """The lab, stopped if the previous test left it running."""
+    """The lab, not running; shut down if the previous test left it running."""
     if lab.processes():
         lab.down()
     return lab
@@ -205,7 +205,7 @@ def test_a_lab_of_an_earlier_version_gets_an_access_key_of_its_own(stopped):
 
 
 def forged_put(address: str, access_key: str) -> int:
-    """Upload an archive to be unpacked, with a signature of zeros; return the HTTP status."""
+    """Upload an archive for the store to unpack, signed with zeros; return the HTTP status."""
     signed = f"Credential={access_key}/20260101/us-east-1/s3/aws4_request, SignedHeaders=host"
     connection = HTTPConnection(address, timeout=20)
     headers = {
@@ -238,7 +238,7 @@ def test_a_service_that_cannot_start_says_why_with_its_log(running, tmp_path):
 
 
 def on_the_store_of(other: Instance, home: Path, **more: str) -> Instance:
-    """Return a lab that uses the store of another one, with further settings."""
+    """Return a lab that uses another lab's store; `more` are further settings."""
     access, secret = other.store_keys()
     store = {
         "LAB_S3_ENDPOINT": f"http://{other.address('minio')}",
@@ -307,7 +307,7 @@ def dummy(tmp_path, monkeypatch) -> Dummy:
 def test_a_server_that_lives_a_moment_and_dies_again_is_given_up_and_starts_elsewhere(
     dummy, monkeypatch
 ):
-    """The same happens if its port is taken before it starts; `up` then chooses another port."""
+    """If the server's port is taken by then, the next `up` chooses another port."""
     dying = Program(name="dummy", argv=["/bin/sh", "-c", "sleep 1.5; exit 1"])
     with monkeypatch.context() as patch:
         patch.setattr(dummy, "program", lambda ports: dying)
@@ -458,14 +458,14 @@ def reachable_python(folder: Path, become: list[str]) -> str:
 
 
 def reachable_cache(folder: Path) -> None:
-    """Copy the cache's Java, jars and MinIO to where the other user may read them."""
+    """Copy the cache's Java, jars and MinIO to a folder that the other user may read."""
     for entry in cache().iterdir():
         if entry.name.startswith(("jars", "java", "minio")):
             shutil.copytree(entry, folder / entry.name, copy_function=link_or_copy)
 
 
 def link_or_copy(source: str, target: str) -> None:
-    """Hard-link a file, or copy it to another file system."""
+    """Hard-link a file, or copy it if the target is on another file system."""
     try:
         os.link(source, target)
     except OSError:

@@ -41,7 +41,7 @@ java.lang.Runtime.getRuntime().addShutdownHook(java.lang.Thread(hook))
 
 @pytest.fixture(scope="module")
 def started(services, tmp_path_factory) -> subprocess.CompletedProcess:
-    """A session that ends with its program, and whose JVM has a shutdown hook that never ends."""
+    """Result of a program whose session's JVM has an endless shutdown hook."""
     other = str(tmp_path_factory.mktemp("other"))
     old = {"SPARK_HOME": other, "JAVA_HOME": other, "SPARK_CONF_DIR": other}
     return subprocess.run(

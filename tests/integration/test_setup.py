@@ -1,7 +1,7 @@
-"""Set-up on a bare machine: Python, make and the registries; no Java, no Go, an empty cache.
+"""Set-up on a bare machine: it has Python, make and the registries, but no Java, Go or cache.
 
-The clone is in a path with a space. The whole cold run is done once, killed half-way and resumed;
-the other tests of this module, including the tour, use its result.
+The clone is in a path with a space. The cold set-up runs once, is killed half-way and resumed; the
+other tests of this module, including the tour, use its result.
 """
 
 import json
@@ -105,11 +105,11 @@ def machine(tmp_path_factory) -> Machine:
 
 @pytest.fixture(scope="module")
 def clone(machine) -> Path:
-    """A clone that is set up: the run was killed while it fetched jars, and resumed.
+    """A clone whose set-up was killed while it fetched jars, and then resumed.
 
-    It uses the MinIO that this machine's own set-up has built with the same Go, flags and sources:
-    that build is two thirds of a cold set-up. If there is none, the bare machine builds it.
-    Everything else is fetched and checked, and this MinIO is run.
+    Building MinIO takes two thirds of a cold set-up, so the clone uses the MinIO that this machine
+    has built with the same Go, flags and sources. If there is none, the set-up builds it.
+    Everything else is fetched and verified, and the tests run this MinIO.
     """
     clone = machine.clone("a fresh clone")
     started = time.monotonic()
@@ -224,7 +224,7 @@ sys.exit(tour.returncode or doctor.returncode)
 
 @pytest.fixture(scope="module")
 def tour(machine, clone, tmp_path_factory):
-    """Folder of a fresh clone's tour; the network is cut if this machine allows it."""
+    """Folder of a tour run in the fresh clone; the network is cut if this machine allows it."""
     home = tmp_path_factory.mktemp("tour") / "a lab"
     python, lab = clone / ".venv" / "bin" / "python", clone / ".venv" / "bin" / "lab"
     modules = [Path(__file__).parent, Path(__file__).parents[1]]

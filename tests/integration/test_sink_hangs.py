@@ -1,7 +1,7 @@
-"""Hudi's native sink with asynchronous compaction hangs where lesson 17 says so.
+"""Hudi's native sink with asynchronous compaction hangs where lesson 17 says it does.
 
 If this fails with a newer Hudi, the box in lesson 17, the watchdog of the pipeline's writer and the
-limit to a JVM's exit (`pipeline.session`) may no longer be needed.
+time limit on a JVM's exit (`pipeline.session`) may no longer be needed.
 """
 
 import os
@@ -59,7 +59,7 @@ print("active" if query.isActive else "ended", flush=True)
 def gone_without_children(java: psutil.Process) -> bool:
     """Kill the JVM's children; return True if the JVM has ended.
 
-    The exit limit must work inside the JVM: a kernel that ends would also end a separate process.
+    The exit limit must work inside the JVM: a separate process would be killed with the kernel.
     """
     try:
         for child in java.children():

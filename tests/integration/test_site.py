@@ -1,4 +1,4 @@
-"""The site has the expected pages, with the outputs of their execution, and no dead link."""
+"""The site has the expected pages, including cell outputs, and no dead link."""
 
 import os
 import re
@@ -41,7 +41,7 @@ def pages_of(site: Path) -> dict[Path, Page]:
 
 
 def dead_links(site: Path) -> list[str]:
-    """Return the links and loaded files of all pages that lead to no file or anchor of the site."""
+    """Return all links and loaded files whose target does not exist in the site."""
     pages = pages_of(site)
     dead = []
     for path, page in pages.items():

@@ -1,4 +1,4 @@
-"""A lab room with twenty seats: a kernel, a process that is killed, and eighteen seat clients.
+"""A lab room with twenty seats: one kernel, one process that is killed, eighteen seat clients.
 
 It needs neither services nor the internet. At the end the room is killed, which must not affect a
 lesson's check.
@@ -70,7 +70,7 @@ class Kernel:
 
 
 class Page:
-    """The instructor's page, requested as by a browser."""
+    """The instructor's page, requested the way a browser does."""
 
     def __init__(self, url: str):
         self.url = url
@@ -90,7 +90,7 @@ class Page:
 
 @pytest.fixture
 def ended():
-    """A list of functions that stop whatever a test has started."""
+    """List to which a test adds clean-up functions; they are called after it, last one first."""
     endings = []
     yield endings
     for end in reversed(endings):

@@ -1,6 +1,6 @@
 """Both ends of an incremental window, on the two table versions that Hudi 1.x writes.
 
-Lesson 11 shows them on version 9 and says that version 8 gives the same answers.
+Lesson 11 shows both ends on version 9 and states that version 8 gives the same answers.
 """
 
 import pytest

@@ -1,6 +1,6 @@
 """The X-ray of tables written by Hudi agrees with Hudi's own procedures and reader.
 
-Its player is compared, in Chromium, with the listings taken after each step.
+In Chromium, the X-ray's player is compared with the listings taken after each step.
 """
 
 import re
@@ -34,7 +34,7 @@ def lab(services):
 
 
 def write(lab: Lab, path: str, rows, table_type: str, **options: str | None) -> None:
-    """Write one batch to a table without a metadata table; an option of None is left out."""
+    """Write one batch without a metadata table; options set to None are left out."""
     chosen = KEYS | METADATA | DEMO_OPTIONS | {
         "hoodie.table.name": "orders",
         "hoodie.datasource.write.table.type": table_type,
@@ -69,7 +69,7 @@ def files_read(lab: Lab, path: str) -> set[str]:
 
 
 def assert_commits_as_hudi_tells(lab: Lab, path: str):
-    """Compare each completed write and its files with Hudi: times, bytes and records."""
+    """Compare each completed write's times, bytes and records with those that Hudi reports."""
     picture, table = lab.xray(path), named(lab, path)
     rows = call(lab, "show_commits", table, ", limit=>100")
     assert {row.commit_time for row in rows} == {
@@ -101,7 +101,7 @@ def assert_commits_as_hudi_tells(lab: Lab, path: str):
 
 
 def assert_slices_as_hudi_tells(lab: Lab, path: str, depth: int = 1):
-    """Compare all file slices and the current ones with Hudi's: base files, sizes and logs."""
+    """Compare all and the current file slices with Hudi's: base files, sizes and logs."""
     picture, table = lab.xray(path), named(lab, path)
 
     def mine(slices):
@@ -129,7 +129,7 @@ def assert_slices_as_hudi_tells(lab: Lab, path: str, depth: int = 1):
 
 
 def assert_past_ends_with_what_is_stored(picture):
-    """Check that the player's newest step, built from the timeline alone, has the stored files."""
+    """Check that the player's last step, built from the timeline alone, shows the stored files."""
     past = picture.play().past
     last = past.moments[-1].table.files
     assert last == tuple(file for file in picture.files if file.committed)
@@ -369,7 +369,7 @@ def test_nested_partitions_and_an_empty_table(lab):
 
 
 def a_life(lab: Lab, path: str, table_type: str) -> dict[str, Callable[[], object]]:
-    """Return the actions of a table's life, by name and in order."""
+    """Return the actions applied to a table, by name, in the order of execution."""
 
     def update(order_ts: int):
         return lambda: write(lab, path, one("A", order_ts), table_type)
@@ -397,7 +397,7 @@ def listed(lab: Lab, path: str) -> dict[str, int]:
 
 
 def drawn(player) -> tuple[dict[str, int], set[str]]:
-    """Return a visible step: bytes of stored files by name, names of files that a query reads."""
+    """Return the visible step: bytes of stored files by name, and the files that a query reads."""
     boxes = player.locator(".step:not([hidden]) .file[title]")
     assert all(box.is_visible() for box in boxes.all())
     found = boxes.evaluate_all("all => all.map(box => [box.className, box.title])")

@@ -17,7 +17,7 @@ LOCK = "/lesson-93/orders"
 
 @pytest.fixture(scope="module")
 def lab(services):
-    """A lab with ZooKeeper, which holds nothing of this lesson."""
+    """A lab whose ZooKeeper has no nodes of this lesson."""
     lab_services.up(["zookeeper"], progress=lambda line: None)
     reset_lesson(LESSON)
     yield Lab(LESSON, lab_services.endpoints(), ("zookeeper",))

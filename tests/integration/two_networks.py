@@ -22,8 +22,8 @@ class Network:
     """A network namespace, with mounts of its own.
 
     Args:
-        pid: process id of the program that keeps it open.
-        address: its address for the other network.
+        pid: process id of the program that keeps the namespace open.
+        address: the network's address, as the other network sees it.
     """
 
     pid: int
@@ -34,13 +34,13 @@ class Network:
         return ["nsenter", "-t", str(self.pid), "-n", "-m", *argv]
 
     def reaches(self, port: int) -> bool:
-        """Return True if a program listens on a port of this address."""
+        """Return True if a port of this network's own address accepts connections."""
         connect = f"</dev/tcp/{self.address}/{port}"
         done = subprocess.run(self.command("bash", "-c", connect), capture_output=True)
         return done.returncode == 0
 
     def run(self, *argv: str) -> str:
-        """Run a command in this network, which must succeed; return its output."""
+        """Run a command in this network; return its output. The command must succeed."""
         done = subprocess.run(self.command(*argv), capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -48,9 +48,9 @@ class Network:
 
 @contextmanager
 def two_networks(hidden: Sequence[Path] = ()) -> Iterator[tuple[Network, Network]]:
-    """Make two networks; they are removed at the end.
+    """Create two networks; they are removed at the end.
 
-    If the user or the machine does not allow this, the test is skipped; in CI it fails.
+    If the networks cannot be created, the test is skipped; for root in CI, it fails.
 
     Args:
         hidden: folders that are empty for programs of the second network.
@@ -71,7 +71,7 @@ def two_networks(hidden: Sequence[Path] = ()) -> Iterator[tuple[Network, Network
 
 
 def _none_here() -> NoReturn:
-    """Skip the test; only root may make such networks, so for root this is a failure in CI."""
+    """Skip the test; in CI, fail it for root, the only user who may create such networks."""
     (not_here if os.getuid() == 0 else pytest.skip)(NONE_HERE)
 
 

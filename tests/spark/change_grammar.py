@@ -1,6 +1,6 @@
-"""Change events of a database, generated from a seed: valid ones, and mutations at every level.
+"""A database's change events, generated from a seed: valid ones, and mutations at every level.
 
-The mutations of JSON are those of `event_grammar`; this one adds Debezium's own.
+The JSON mutations come from `event_grammar`; this module adds mutations specific to Debezium.
 """
 
 from collections.abc import Callable, Iterator
@@ -140,7 +140,7 @@ def _image(rng: Random) -> Draft:
 
 
 def _some(rng: Random, *kinds: str) -> str:
-    """Random column of one of these kinds."""
+    """Return a random column of one of these kinds."""
     return rng.choice([name for name, form in COLUMNS.items() if form.startswith(kinds)])
 
 
@@ -169,7 +169,7 @@ def _placeholder(rng: Random, change: Change) -> None:
 
 
 def _other_form(rng: Random, change: Change) -> None:
-    """Replace a value by one of another column, or of another configuration of the connector."""
+    """Replace a value by one in the format of another column or connector configuration."""
     values = [value for _, value in _image(rng).members]
     others = ("1.0", "1e0", "-0", '"MLw="', "[]", "{}", '""', '"true"', "1", "0", '"1"', "true")
     change.image().put(rng.choice(list(COLUMNS)), rng.choice((*values, *others)))
@@ -208,7 +208,7 @@ def _time(rng: Random, change: Change) -> None:
 
 
 def _count(rng: Random, change: Change) -> None:
-    """Set a number near a bound of a time, a date or an integer, in any of the units."""
+    """Set a time, date or integer to a number near one of its limits, in a random unit."""
     name = _some(rng, "TIMESTAMP_", "DATE", "INT", "BIGINT")
     seconds = rng.choice((-62_135_596_800, 253_402_300_800, 0, 86_400 * 100, 1_795_219_201))
     unit = rng.choice((1, 10**3, 10**6, 10**9, 86_400, 10**3, 10**6, 10**9))
@@ -236,7 +236,7 @@ def _key(rng: Random, change: Change) -> None:
 
 
 def _key_only(rng: Random, change: Change) -> None:
-    """Make it a delete with only the key, as with the default replica identity."""
+    """Turn the change into a delete with only the key, as with the default replica identity."""
     change.op = '"d"'
     filler = rng.choice(({}, dict.fromkeys(COLUMNS, "null"), {"partition_date": '""'}))
     change.before = _draft(**{**filler, "order_id": '"O-1"'})
@@ -266,7 +266,7 @@ def _op(rng: Random, change: Change) -> None:
 
 
 def _part(rng: Random, change: Change) -> None:
-    """Give one of the envelope's objects another value, or remove it."""
+    """Replace one of the envelope's objects by another value, or remove it."""
     name = quoted(rng.choice(("before", "after", "source", "op")))
     value = rng.choice(("null", "null", "[]", "{}", '"text"', "5", None))
     change.envelope.members = [

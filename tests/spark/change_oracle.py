@@ -1,6 +1,6 @@
 """Judges row changes by the contract in `lab_env/pipeline/envelopes.py`.
 
-Like `event_oracle` it is plain Python, written from the contract and not from the reader.
+Like `event_oracle` it is plain Python, derived from the contract and not from the reader's code.
 """
 
 import base64
@@ -48,7 +48,7 @@ def judge(
     """Return the change in a record, or the reason why it is not a row change.
 
     Args:
-        columns: the table's columns, with their forms.
+        columns: the format of each of the table's columns, by name.
     """
     if key is None:
         return "no_key"
@@ -109,7 +109,7 @@ def _change(envelope: dict, columns: Mapping[str, str]) -> str | Changed:
 
 
 def _positions(source: object) -> tuple[int, int] | None:
-    """Positions of the last commit and of the change; None if they do not match the contract."""
+    """Return the log positions of last commit and change; None if they violate the contract."""
     if not isinstance(source, dict):
         return None
     commit = own = None
@@ -130,13 +130,13 @@ def _positions(source: object) -> tuple[int, int] | None:
 
 
 def _whole(digits: str) -> int:
-    """Value of a text of digits of any length; a huge one becomes 10**400, above every bound."""
+    """Convert digits to an integer; a huge number becomes 10**400, which is above every limit."""
     digits = digits.lstrip("0") or "0"
     return int(digits) if len(digits) < 400 else 10**400
 
 
 def _integer(value: object) -> int | None:
-    """Value of a number without a fraction or an exponent."""
+    """Return a JSON number's value if it has no fraction or exponent, else None."""
     if not isinstance(value, Number) or not re.fullmatch(r"-?[0-9]+", value.text):
         return None
     size = _whole(value.text.lstrip("-"))
@@ -156,7 +156,7 @@ def _why(form: str, value: object) -> str | None:
 
 
 def _value(form: str, value: object) -> object:
-    """Value of a column; raises `Wrong` if it does not fit the column."""
+    """Return a column's value; raise `Wrong` if it does not fit the column."""
     if value is None:
         return None
     if _is_placeholder(value):

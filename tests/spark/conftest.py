@@ -1,4 +1,4 @@
-"""A Spark without services or a web page, shared by these tests."""
+"""A Spark session without services or web UI, shared by these tests."""
 
 import pytest
 

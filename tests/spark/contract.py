@@ -1,4 +1,4 @@
-"""Compare a parser's answers with the verdicts of an oracle."""
+"""Compares a parser's results with an oracle's verdicts."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -6,12 +6,12 @@ from typing import NamedTuple
 
 
 def kind(verdict: object) -> str:
-    """Return the reason of a refusal, or `valid`."""
+    """Return the reason why a message is refused, or `valid`."""
     return verdict if isinstance(verdict, str) else "valid"
 
 
 def assert_every_reason(verdicts: Sequence, reasons: Iterable[str], most_valid: float) -> None:
-    """Check that a grammar reaches each reason often enough, and that enough stays valid."""
+    """Check that each reason occurs often enough, and that the valid share is within limits."""
     counts = Counter(map(kind, verdicts))
     rare = {reason: counts[reason] for reason in reasons if counts[reason] < len(verdicts) / 2000}
     assert not rare, counts
@@ -21,7 +21,7 @@ def assert_every_reason(verdicts: Sequence, reasons: Iterable[str], most_valid: 
 def assert_agree(
     sent: Sequence[NamedTuple], verdicts: Sequence, answers: Sequence, seed: int
 ) -> None:
-    """Check that all answers are the verdicts; the error shows the shortest messages that differ.
+    """Check that each answer equals its verdict; the error shows the shortest differing messages.
 
     Args:
         sent: the messages, each with a `value`.

@@ -1,9 +1,9 @@
 """Messages for the pipeline's parser, generated from a seed: valid ones, and many mutations.
 
-A draft keeps an event's members as JSON text, so that a mutation can spell them in any way. Most
-mutations change a draft; those of tokens and bytes change the message that was written from it.
-About a third of the messages stay valid. If a message has several mutations, the first reason in
-`REASONS` counts.
+A draft stores an event's members as JSON text, so that a mutation can spell them in any way. Most
+mutations change a draft; token and byte mutations change the message that was built from it.
+About a third of the messages stay valid. If several mutations make a message invalid, the expected
+reason is the first of them in `REASONS`.
 """
 
 import re
@@ -19,7 +19,7 @@ from lab_env.shop.events import FIELDS, MAX_DEPTH, MAX_EVENT_BYTES, OPS, STATUSE
 
 
 def parts(text: str) -> list[str]:
-    """Return the parts of a text between its vertical bars."""
+    """Split a text at its vertical bars."""
     return text.split("|")
 
 
@@ -95,7 +95,7 @@ class Draft:
 
     Args:
         members: JSON text of each name and value; bytes that are not UTF-8 are surrogate-escaped.
-        now: the moment to which the event's times refer.
+        now: the event's sending time, to which its other times are relative.
         arrived_us: Kafka's timestamp of the record in microseconds since 1970.
     """
 
@@ -109,7 +109,7 @@ class Draft:
         self.members = [(key, text if key == name else value) for key, value in self.members]
 
     def insert(self, rng: Random, name: str, text: str) -> None:
-        """Add a member at any position; name and value are JSON text."""
+        """Add a member at a random position; name and value are JSON text."""
         self.members.insert(rng.randint(0, len(self.members)), (name, text))
 
 
@@ -196,7 +196,7 @@ def _escape(rng: Random, letter: str) -> str:
 
 
 def written(rng: Random, draft: Draft) -> bytes:
-    """Return the draft as one JSON object, in one of several styles of white space."""
+    """Return the draft as one JSON object, in a random white-space style."""
     colon, comma, around = rng.choice(
         ((":", ",", ""), (": ", ", ", ""), (" :\t", " ,\n  ", "\r\n"), (":", ",", " "))
     )
@@ -254,7 +254,7 @@ VARIATIONS = (
 
 
 def _json(rng: Random, depth: int = 0) -> str:
-    """Any JSON value, with names of the event's own fields in it."""
+    """Return a random JSON value; its objects may use the event's own field names."""
     kind = rng.randrange(8 if depth < 4 else 6)
     match kind:
         case 0:
@@ -402,7 +402,7 @@ def _long_text(rng: Random, draft: Draft) -> None:
 
 
 def _cents(rng: Random, cents: int) -> str:
-    """An amount in cents as a number with any exponent and any zeros."""
+    """Return an amount of cents as a JSON number with a random exponent and random zeros."""
     digits, power = str(cents), -2
     zeros = rng.choice((0, 0, 1, 3, 30, 500))
     digits, power = digits + "0" * zeros, power - zeros
@@ -417,7 +417,7 @@ def _cents(rng: Random, cents: int) -> str:
 
 
 def _shifted(rng: Random, digits: str, power: int, shift: int) -> str:
-    """The value `digits` times 10 to the `power`, written with `shift` decimals and an exponent."""
+    """Write `digits` times 10 to the `power` with `shift` decimals and an exponent."""
     digits = digits.rjust(shift + 1, "0")
     whole, decimals = digits[:-shift].lstrip("0") or "0", digits[-shift:]
     return f"{whole}.{decimals}{_exponent(rng, power + shift)}"
@@ -429,7 +429,7 @@ def _exponent(rng: Random, power: int) -> str:
 
 
 def _number(rng: Random) -> str:
-    """A JSON number of any size and form."""
+    """Return a JSON number of random size and form."""
     sign = rng.choice(("", "", "", "-"))
     whole = rng.choice(("0", str(rng.randrange(1, 10 ** rng.choice((1, 4, 10, 20, 400))))))
     decimals = "".join(rng.choice("0123456789") for _ in range(rng.choice((1, 2, 2, 3, 20, 300))))
@@ -509,7 +509,7 @@ def _put_time(rng: Random, draft: Draft, text: str) -> None:
 
 
 def _dated(rng: Random, draft: Draft) -> tuple[str, str]:
-    """A field with a time or a date, and its right text."""
+    """Return the name of a random time or date field, and a valid text for it."""
     field = rng.choice((*TIME_FIELDS, "partition_date"))
     return field, str(draft.now.date()) if field == "partition_date" else in_form(draft.now)
 
@@ -662,7 +662,7 @@ def _nest(rng: Random, draft: Draft) -> None:
 
 
 def _wide(rng: Random, draft: Draft) -> None:
-    """Add many short branches, so that the nesting is wide but never deep."""
+    """Add many short branches, so that the JSON is wide but never deeply nested."""
     branches = ("[]", "{}", "[[1]]", '{"a":[]}')
     value = ",".join(rng.choice(branches) for _ in range(rng.randint(1, 400)))
     draft.insert(rng, '"wide"', f"[{value}]")
@@ -672,7 +672,7 @@ def _wide(rng: Random, draft: Draft) -> None:
 
 
 def _pad(rng: Random, draft: Draft) -> None:
-    """Pad the message to about its maximum size, rarely to any size that a broker accepts."""
+    """Pad the message to about the maximum size, or rarely to any size that a broker accepts."""
     size = MAX_EVENT_BYTES + rng.choice((-2, -1, 0, 1, 2, -60, 60))
     if rng.random() < 0.02:
         size = int(10 ** rng.uniform(4, 6))

@@ -1,7 +1,7 @@
 """Judges messages by the contract in `lab_env/shop/events.py`, in plain Python.
 
-It is written from the contract and not from the pipeline's parser, so that the two can be compared.
-It is slow, but each step can be checked against one sentence of the contract.
+It is derived from the contract and not from the pipeline's parser, so that it can check the parser.
+It is slow, but each step can be compared with one sentence of the contract.
 """
 
 import re
@@ -41,7 +41,7 @@ class Valid(NamedTuple):
 
 
 class Number(NamedTuple):
-    """A JSON number as written."""
+    """A JSON number as spelled in the message."""
 
     text: str
 
@@ -73,7 +73,7 @@ class Reader:
         return fields
 
     def _next(self) -> str:
-        """The next character; raises an error if the message has ended."""
+        """Return the next character; raise an error if the message has ended."""
         if self.at == len(self.text):
             raise Refused("truncated")
         return self.text[self.at]
@@ -162,7 +162,7 @@ class Reader:
         return Number(self.text[start : self.at])
 
     def _has(self, wanted: str) -> bool:
-        """Consume the next character if it is one of those wanted."""
+        """Consume the next character if it is one of those wanted; return whether it was."""
         found = self.at < len(self.text) and self.text[self.at] in wanted
         self.at += found
         return found
@@ -231,7 +231,7 @@ def read_object(value: bytes) -> str | dict:
 
 
 def _decoded(value: bytes) -> str:
-    """The text, with U+FFFD in place of a truncated last character."""
+    """Decode UTF-8; a truncated last character becomes U+FFFD."""
     try:
         return value.decode()
     except UnicodeDecodeError as error:
@@ -241,7 +241,7 @@ def _decoded(value: bytes) -> str:
 
 
 def _reason(fields: dict, arrived_us: int | None) -> str | None:
-    """The first reason, in the order of `REASONS`, that is not about the JSON itself."""
+    """Return the first reason in `REASONS` that applies to the fields of valid JSON."""
     if "order_id" not in fields:
         return "missing_key"
     if is_nothing(fields["order_id"]):
@@ -266,12 +266,12 @@ def _reason(fields: dict, arrived_us: int | None) -> str | None:
 
 
 def is_nothing(value: object) -> bool:
-    """True for null and for blank text."""
+    """Return True for null and for blank text."""
     return value is None or (isinstance(value, str) and (value == "" or value.isspace()))
 
 
 def _parts(number: str) -> tuple[bool, str, int]:
-    """A number's sign, its digits without zeros at either end, and their power of ten."""
+    """Split a number: is it negative, its digits without outer zeros, their power of ten."""
     sign, whole, decimals, exponent = NUMBER.fullmatch(number).groups(default="")
     digits = (whole + decimals).lstrip("0")
     power = int(exponent or 0) - len(decimals) + len(digits) - len(digits.rstrip("0"))
@@ -290,7 +290,7 @@ def _amount_reason(number: str) -> str | None:
 
 
 def _amount(number: str) -> Decimal:
-    """Value of a number that is a whole number of cents below ten billion."""
+    """Return the value of a valid amount: whole cents, below ten billion."""
     _, digits, power = _parts(number)
     cents = int(digits) * 10 ** (power + 2) if digits else 0
     return Decimal(cents).scaleb(-2)
@@ -316,7 +316,7 @@ def _times_reason(fields: dict, arrived_us: int | None) -> str | None:
 
 
 def _time(text: str) -> datetime | None:
-    """The moment of a time in the contract's format; None if there is no such moment."""
+    """Parse a time in the contract's format; return None if there is no such time."""
     form = TIME.fullmatch(text)
     if not form:
         return None
@@ -329,7 +329,7 @@ def _time(text: str) -> datetime | None:
 
 
 def day_of(text: str) -> date | None:
-    """Return the date in the contract's format; None if there is no such date."""
+    """Parse a date in the contract's format; return None if there is no such date."""
     form = DATE.fullmatch(text)
     try:
         return date(*map(int, form.groups())) if form else None
@@ -338,7 +338,7 @@ def day_of(text: str) -> date | None:
 
 
 def _is_other(kind: type[date], form: re.Pattern[str], text: str) -> bool:
-    """True for a time or date in a format other than the contract's."""
+    """Return True for a time or date in a format other than the contract's."""
     if form.fullmatch(text):
         return False
     try:

@@ -16,7 +16,7 @@ def frame_of(
     keys: Iterable[bytes | None] | None = None,
     topic: str = "orders",
 ) -> DataFrame:
-    """Return records of one partition, with offsets from 0; a key is `k` unless it is given."""
+    """Return records of one topic partition, with offsets from 0; keys default to `k`."""
     values = list(values)
     pairs = zip(values, keys or [b"k"] * len(values), strict=True)
     rows = [

@@ -1,4 +1,4 @@
-"""Row changes of a database are judged as the contract in `lab_env/pipeline/envelopes.py` says.
+"""The pipeline judges row changes by the contract in `lab_env/pipeline/envelopes.py`.
 
 An oracle in plain Python judges the same records as the pipeline, in one Spark job.
 """
@@ -18,7 +18,7 @@ AS_NUMBER = {"DATE": "unix_date(row.{0})", "TIMESTAMP": "unix_micros(row.{0})"}
 
 @pytest.fixture(scope="module")
 def sent(pytestconfig):
-    """Generated records: two for every five messages of the other contract."""
+    """Generated records: two for every five messages in the event contract's tests."""
     count = pytestconfig.getoption("messages") * 2 // 5
     return list(records(pytestconfig.getoption("seed"), count))
 

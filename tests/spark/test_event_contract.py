@@ -31,7 +31,7 @@ MOST_SECONDS = 0.05
 
 
 def edited(old: bytes | str, new: bytes | str) -> bytes:
-    """Return the good event with one piece of it replaced."""
+    """Return the good event with one part of its text replaced."""
     old, new = (text.encode() if isinstance(text, str) else text for text in (old, new))
     assert old in GOOD
     return GOOD.replace(old, new)
@@ -43,7 +43,7 @@ def with_member(member: bytes | str) -> bytes:
 
 
 def changed(**changes: object) -> bytes:
-    """Return the good event with other values of some fields, of any type."""
+    """Return the good event with some fields changed, to any type."""
     return json.dumps(json.loads(GOOD) | changes).encode()
 
 
@@ -160,7 +160,7 @@ def answers(spark, sent) -> list:
 
 
 def _answer(reason: str | None, unknown: list[str] | None, has_event: bool, event: tuple):
-    """Either a reason or an event, as the oracle gives it; anything else agrees with no verdict."""
+    """Return a reason or an event, as the oracle does; any other combination matches no verdict."""
     if reason is None and has_event:
         return Valid(event, unknown)
     return reason if not has_event and unknown is None else (reason, event, unknown)
@@ -172,7 +172,7 @@ def test_the_oracle_knows_the_cases():
 
 
 def test_the_oracle_reads_json_as_python_does(sent):
-    """Python's reader refuses the same text, except where it is known to be lax."""
+    """Python's JSON parser refuses the same texts, except where it is known to be lenient."""
     wrong = []
     for value, _ in sent:
         try:
@@ -220,7 +220,7 @@ def test_the_pipeline_agrees_with_the_contract(sent, verdicts, answers, pytestco
 def _full(
     make: Callable[[str], bytes], before: str, filler: str, after: str
 ) -> Callable[[int], bytes]:
-    """Function that makes an event of about a given size, with a text full of fillers in it."""
+    """Return a function that makes an event of about a given size by repeating the filler."""
 
     def of_size(size: int) -> bytes:
         room = size - len(make(before + after))
@@ -230,12 +230,12 @@ def _full(
 
 
 def _filled(before: str, filler: str, after: str) -> Callable[[int], bytes]:
-    """Function that makes a good event with a member full of fillers."""
+    """Return a function that makes a good event with an extra member full of fillers."""
     return _full(with_member, before, filler, after)
 
 
 def _instead(field: str, before: str, filler: str, after: str) -> Callable[[int], bytes]:
-    """Function that makes an event with a field's value full of fillers."""
+    """Return a function that makes an event with one field's value full of fillers."""
     name = f'"{field}":'
     old = name + json.dumps(json.loads(GOOD)[field])
     return _full(lambda text: edited(old, name + text), before, filler, after)
@@ -303,7 +303,7 @@ def test_no_message_costs_more_than_50_ms(size):
 
 
 def _least_seconds(value: bytes) -> float:
-    """Processor seconds of one reading, the best of three: other load only adds to them."""
+    """Return the processor seconds to parse a value, the least of three: other load only adds."""
     return min(_seconds(value) for _ in range(3))
 
 

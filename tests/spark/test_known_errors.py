@@ -1,6 +1,6 @@
 """Real mistakes with Spark, Hudi, Kafka and S3A raise errors that the troubleshooting page lists.
 
-Others raise errors that it does not list, with an equally long Java stack trace.
+Other mistakes raise errors that the page does not list, with an equally long Java stack trace.
 """
 
 from pathlib import Path
@@ -44,7 +44,7 @@ class Mistakes:
         rows.write.format("hudi").options(**chosen).mode("append").save(path or self.path)
 
     def orders(self, *numbers: int, schema: str = ROWS):
-        """Return orders of version 1, with these numbers in their ids and as amounts."""
+        """Return orders of version 1, with these numbers in their ids and as their amounts."""
         return self.spark.createDataFrame([(f"O-{n}", 1, float(n)) for n in numbers], schema)
 
     def ask_a_folder_that_is_no_table(self) -> None:

@@ -1,4 +1,4 @@
-"""Lesson 10 and its demo read during a slow write, so the write must be slow."""
+"""Lesson 10 and its demo read a table during a slow write, so that write must be slow enough."""
 
 import time
 

@@ -176,7 +176,7 @@ def test_the_first_and_the_last_time_can_be_read_from_a_table(spark, tmp_path, k
 
 
 def test_a_database_that_was_restored_ends_the_writer(spark, tmp_path):
-    """Otherwise its changes would silently lose against rows with higher positions."""
+    """Otherwise its changes would silently lose against existing rows with higher log positions."""
     minute = 60_000
     batches = [
         [change(lsn=100, ts_ms=10 * minute), change(lsn=200, ts_ms=11 * minute)],

@@ -15,7 +15,7 @@ LONG = "x" * 20_000  # a step of them is more than Spark hands to Python in adva
 
 
 def start_job(spark: SparkSession, pool: str, rows: Path, gate: Path) -> threading.Thread:
-    """Read rows in one task; each `STEP` of them waits for the file of its number in `gate`."""
+    """Read rows in one task; every `STEP` rows it waits for the next numbered file in `gate`."""
 
     def hold(text: str) -> int:
         number = int(text.partition(" ")[0])
@@ -40,7 +40,7 @@ def let_through(gate: Path, *steps: int) -> None:
 
 
 def quiet(tasks: Tasks, pool: str) -> bool:
-    """Return True if a pool makes no progress for some heartbeats."""
+    """Return True if a pool makes no progress for several heartbeats."""
     for _ in range(6):
         if pool in tasks.went_on():
             return False

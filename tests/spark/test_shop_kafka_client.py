@@ -1,4 +1,4 @@
-"""One file logs all clients in to Kafka, and no page or plan shows its password."""
+"""All clients log in to Kafka with one file, and no page or query plan shows its password."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 
 @pytest.fixture
 def security(tmp_path, monkeypatch):
-    """A function that sets LAB_KAFKA_SECURITY to a file with this text."""
+    """A function that writes a text to a file and sets LAB_KAFKA_SECURITY to it."""
     (tmp_path / "ca.pem").write_text(PEM)
 
     def security(text: str) -> None:

@@ -1,4 +1,4 @@
-"""The ledger reads Spark DataFrames like pandas ones, in every time zone of the session."""
+"""The ledger reads Spark DataFrames like pandas ones, in every session time zone."""
 
 import pandas as pd
 import pytest

@@ -14,7 +14,7 @@ from lab_env.platform.settings import settings
 
 @pytest.fixture
 def configure(monkeypatch) -> Iterator[Callable[..., None]]:
-    """Function that sets settings by name, through environment variables as a user does."""
+    """Function that changes settings by name, through environment variables as a user does."""
 
     def configure(**values: object) -> None:
         for name, value in values.items():
@@ -35,7 +35,7 @@ def home(tmp_path, configure) -> Path:
 
 @pytest.fixture
 def lab_command(monkeypatch, capsys) -> Callable[..., subprocess.CompletedProcess]:
-    """Function that runs a `lab` command in this process, with variables.
+    """Function that runs a `lab` command in this process, with additional environment variables.
 
     A new process would spend most of its time on imports.
     """

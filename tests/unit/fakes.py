@@ -17,7 +17,7 @@ def program(path: Path, script: str) -> Path:
 
 
 class Clock:
-    """A clock whose time, in seconds, a test sets."""
+    """Fake clock; the test sets its time, in seconds."""
 
     now = 0.0
 

@@ -1,4 +1,4 @@
-"""An object store in memory, in the place of `lab_env.platform.store`."""
+"""An in-memory object store that replaces `lab_env.platform.store`."""
 
 from botocore.exceptions import ClientError
 
@@ -7,10 +7,10 @@ from lab_env.platform.store import StoredObject
 
 
 class MemoryStore(dict):
-    """Objects by key; it is also the client that writes them."""
+    """Objects by key; the class also serves as the client that writes them."""
 
     def install(self, monkeypatch) -> None:
-        """Let all code use this store for the rest of a test."""
+        """Make all code use this store for the rest of a test."""
         for name in ("list_objects", "read", "client", "delete_prefix"):
             monkeypatch.setattr(store, name, getattr(self, name))
 

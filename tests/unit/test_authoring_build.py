@@ -1,4 +1,4 @@
-"""Building notebooks: violations are reported with file and line, and bytes are reproducible."""
+"""Building notebooks: violations are reported with file and line, and builds are reproducible."""
 
 import json
 import sys
@@ -31,7 +31,7 @@ def source(tree: Tree):
 
 
 def edit(tree: Tree, old: str, new: str) -> None:
-    """Replace a text that the source has once."""
+    """Replace a text that occurs exactly once in the source."""
     before, after = source(tree).read_text().split(old)
     source(tree).write_text(before + new + after)
 

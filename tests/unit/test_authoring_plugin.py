@@ -1,4 +1,4 @@
-"""The pytest plugin: exercises must have the expected outcomes, notebooks must keep time limits."""
+"""The pytest plugin: exercises must have the expected outcomes; notebooks have time limits."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""The learner's share of a lesson's uses of taught systems, counted in the AST, does not fall."""
+"""The learner's share of the code that uses taught systems, counted in the AST, does not fall."""
 
 import ast
 

@@ -1,4 +1,4 @@
-"""The page that compares table formats matches the rounds, and the oracle finds every fault."""
+"""The page on table formats matches the recorded rounds, and the oracle detects every fault."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A tuning knob is judged by the rounds of both settings; a failed or early end loses no run."""
+"""A tuning knob is judged by all rounds of both settings; an aborted measurement loses no run."""
 
 import json
 from types import SimpleNamespace
@@ -132,7 +132,7 @@ class Meter:
 
 @pytest.fixture
 def made_up(monkeypatch):
-    """Replace everything that a measurement needs by stubs."""
+    """Replace everything that a measurement needs with stubs."""
     quiet = SimpleNamespace(
         name="b", endpoints=None, make=int, remove=int, clear=int, usage=BucketUsage
     )

@@ -1,4 +1,4 @@
-"""A campaign's page: cases not run have not passed, and a failure has the command to repeat it."""
+"""A campaign's page: cases not run do not count as passed; failures show how to repeat them."""
 
 import pytest
 

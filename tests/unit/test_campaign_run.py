@@ -1,4 +1,4 @@
-"""A campaign can be interrupted and resumed; after a failure its tables are not used again."""
+"""A campaign can be interrupted and resumed; tables on which a case failed are not used again."""
 
 import pytest
 from typer.testing import CliRunner
@@ -16,7 +16,7 @@ from lab_env.workbench.campaign.records import Records
 
 
 class FakeGroup:
-    """Stub for a group's pipeline: it starts nothing, and notes its label."""
+    """Stub for a group's pipeline: it starts nothing, and records its label."""
 
     labels: list[str]
 
@@ -77,7 +77,7 @@ def test_a_campaign_that_is_cut_off_goes_on_with_what_has_not_run(run):
 
 
 def test_tables_whose_records_were_lost_are_not_used_again(run):
-    """Their topic already has the same events, which would then be there twice."""
+    """Their topic already has the same events, which would then occur twice."""
     ledger_directory("campaign.17-small-g01-1").mkdir(parents=True)
     run().run()
     assert FakeGroup.labels == ["17-small-g01-2", "17-small-g02-1"]

@@ -51,7 +51,7 @@ def refused(message="3 keys show an older event"):
 
 @pytest.fixture
 def objects(monkeypatch):
-    """Objects of a fake store, which a test fills: sizes in bytes by key."""
+    """Objects of a fake store, which the test fills: sizes in bytes by key."""
     held: dict[str, int] = {}
 
     def list_objects(endpoints, prefix):

@@ -90,7 +90,7 @@ class PlayedJob:
 
 @pytest.fixture
 def stage(monkeypatch):
-    """Settings of the simulated job: variant, try at which the kill succeeds, and mistakes."""
+    """Settings of the simulated job: variant, mistakes, and the try at which a kill succeeds."""
     played = SimpleNamespace(
         variant=VARIANTS["iot"], written=(), tries=0, caught_at=1, fails=False, hidden=0, files=3,
         cleaned=False, processes=[], wanted=[], runs=0, edit=lambda frames: frames, sent=[],

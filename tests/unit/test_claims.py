@@ -1,4 +1,4 @@
-"""Every proof can fail, and every claim of the articles refers to a proof that measures it."""
+"""Every proof can fail, and every claim in the articles is linked to a proof that measures it."""
 
 import ast
 import csv

@@ -1,4 +1,4 @@
-"""Exercises: four outcomes, hints one by one, and the solution only after an attempt."""
+"""Exercises have four outcomes; hints come one by one, and the solution only after an attempt."""
 
 import json
 import re

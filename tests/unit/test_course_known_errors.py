@@ -37,7 +37,7 @@ def test_a_card_has_cause_and_fix_as_text_and_leads_to_its_section():
 
 
 def refused() -> ConnectionRefusedError:
-    """Return the error of a learner's own client if nothing listens; no JVM has died then."""
+    """Return the error of a learner's own client when no server listens; no JVM has died."""
     with pytest.raises(ConnectionRefusedError) as raised:
         socket.create_connection(("127.0.0.1", 1))
     return raised.value

@@ -12,7 +12,7 @@ LESSONS = {path.name[:2]: read_lesson(path) for path in sources()}
 
 
 def source_cells_above(lesson: Lesson, title: str) -> list[str]:
-    """Return the learner's code cells above a heading, read from the source, without proofs."""
+    """Return the learner's code cells above a heading, read from the source; skip proof cells."""
     heading = re.compile(rf"^## {re.escape(title)}$", re.MULTILINE)
     end = next(n for n, cell in enumerate(lesson.cells) if heading.search(cell.text))
     return [

@@ -1,4 +1,4 @@
-"""The commands and settings that the README and the guides name exist."""
+"""All commands and settings mentioned in the README and the guides exist."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""An ejected project needs no lab and has the lab's options; ejecting overwrites no work."""
+"""An ejected project needs no lab and has the lab's options; ejecting never overwrites work."""
 
 import hashlib
 import importlib.util

@@ -1,4 +1,4 @@
-"""The gate forwards requests unchanged, and holds, fails or loses exactly the chosen one."""
+"""The gate forwards requests unchanged, and holds, fails or drops exactly the chosen one."""
 
 import http.client
 import socket

@@ -1,6 +1,6 @@
 """A table's past, rebuilt from its instants: made-up tables, each with one special case.
 
-`tests/integration/test_xray.py` compares the past of tables written by Hudi with their listings.
+`tests/integration/test_xray.py` compares the past of real Hudi tables with file listings.
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""The reader reads only the files that it needs, and works in other projects."""
+"""The reader opens only the files that it needs, and can be used in other projects."""
 
 import subprocess
 import sys
@@ -26,7 +26,7 @@ print(*sys.modules)
 
 
 class RecordedFiles(FilesInMemory):
-    """Files in memory that log each read; those in `gone` are deleted before they are read."""
+    """Files in memory that log each read; reading a file in `gone` fails, as if it were deleted."""
 
     def __init__(self, *gone: str):
         super().__init__("t", COW, KEYS, CONTENTS)

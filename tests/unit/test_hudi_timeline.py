@@ -1,4 +1,4 @@
-"""Names of Hudi's files, and instant times."""
+"""Parsing of Hudi's file names and instant times."""
 
 from datetime import UTC, datetime
 

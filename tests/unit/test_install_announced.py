@@ -26,7 +26,7 @@ with announced(lambda line: None) as report:
 
 @pytest.fixture
 def set_up(home):
-    """A set-up of this lab in another process, which ends when its stdin is closed."""
+    """A set-up of this lab in another process; it ends when its stdin is closed."""
     with subprocess.Popen(
         [sys.executable, "-c", SET_UP], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:

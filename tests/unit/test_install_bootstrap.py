@@ -1,4 +1,4 @@
-"""The first step of set-up, which needs only a Python, of any version."""
+"""The first step of set-up needs only Python, of any version."""
 
 import contextlib
 import os

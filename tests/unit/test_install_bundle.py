@@ -1,4 +1,4 @@
-"""A bundle is made with a checksum, and the machine that unpacks it checks its files once."""
+"""A bundle has a checksum, and the machine that unpacks it verifies its files once."""
 
 import hashlib
 import subprocess

@@ -51,7 +51,7 @@ def test_other_checksums_get_another_folder(tmp_path, monkeypatch):
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch, configure) -> Path:
-    """Folder with an empty cache and a module to build, whose go.sum is correct."""
+    """Folder with an empty cache, and a module to build with a correct go.sum."""
     configure(cache=tmp_path / "cache")
     folder = tmp_path / "go" / "hello"
     folder.mkdir(parents=True)
@@ -159,7 +159,7 @@ def test_another_failure_keeps_what_was_fetched(machine, monkeypatch):
 def real_go(machine, monkeypatch) -> Path:
     """Path of go.sum for a build with this machine's own Go.
 
-    The Go proxy is a folder that has the module.
+    The Go proxy is a folder that contains the module.
     """
     go = shutil.which("go")
     if go is None:

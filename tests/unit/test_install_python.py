@@ -1,7 +1,7 @@
 """If no supported Python is found, set-up fetches one: with consent, and from a mirror.
 
-The tests reach no registry with the archives of python-build-standalone. So they make an archive of
-the Python that runs them, and give uv a list that contains it.
+The tests cannot download python-build-standalone's archives. So they pack the Python that runs
+them, and give uv a list that contains this archive.
 """
 
 import hashlib
@@ -48,7 +48,7 @@ def archive(path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def known() -> dict:
-    """Metadata that uv has of the archive that it would fetch for this machine."""
+    """uv's metadata of the archive that it would fetch for this machine."""
     uv = bootstrap._uv(cache())
     listing = ["python", "list", WANTED, "--only-downloads", "--output-format", "json"]
     return json.loads(subprocess.check_output([uv, *listing]))[0]
@@ -56,7 +56,7 @@ def known() -> dict:
 
 @pytest.fixture(scope="module")
 def mirror(known, tmp_path_factory) -> Path:
-    """A folder with the archive at a mirror's path, and a list for uv that contains it."""
+    """A folder with the archive at a mirror's path, and with a list for uv that contains it."""
     folder = tmp_path_factory.mktemp("a mirror")
     name = Path(known["url"])
     (folder / name.parent.name).mkdir()
@@ -79,7 +79,7 @@ class Machine:
     """A machine with only Python 3.14, and a repository whose `.venv` is complete.
 
     Args:
-        folder: gets the repository, the cache, and `bin`, the only folder on PATH.
+        folder: folder for the repository, the cache, and `bin`, the only folder on PATH.
     """
 
     def __init__(self, folder: Path):

@@ -1,4 +1,4 @@
-"""JupyterLab counts as running only if it answers; a file that it left behind does not count."""
+"""JupyterLab counts as running only if it answers; a left-over server file is not enough."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The lab's JVMs: options that belong together, and the first cause of a failure in a log."""
+"""The lab's JVMs: options that must be used together, and the first cause of a failure in a log."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Lesson 00's drawings: the board to the cent, and the recorded tour with the ledger's verdict."""
+"""Lesson 00 draws the board to the cent, and the recorded tour with the ledger's verdict."""
 
 from decimal import Decimal
 

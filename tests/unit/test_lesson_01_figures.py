@@ -1,4 +1,4 @@
-"""Lesson 01 counts events per second in intervals of half a second."""
+"""Lesson 01 computes events per second in half-second bins."""
 
 import pandas as pd
 

@@ -5,7 +5,7 @@ from lab_env.shop.skew import CELEBRITY, marketplace_events
 
 
 class Receipt:
-    """Stand-in for a delivered message of the Kafka client."""
+    """Stand-in for the message that the Kafka client passes to a delivery callback."""
 
     def __init__(self, key, partition):
         self.key, self.partition = lambda: key, lambda: partition

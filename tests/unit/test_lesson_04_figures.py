@@ -1,4 +1,4 @@
-"""The trace of an order shows which events are rows of a sink, and the ledger's verdict."""
+"""An order's trace shows which of its events a sink contains, and the ledger's verdict."""
 
 from types import SimpleNamespace
 
@@ -17,7 +17,7 @@ BAD = Reconciliation("table", TABLE, rows=3, expected=1, duplicate=2226, ghost=6
 
 
 def trace_of(**shown: list[str]) -> OrderTrace:
-    """Return the trace of an order whose payment arrives late and twice, after its packing."""
+    """Return the trace of an order whose payment arrives twice, only after the order was packed."""
     arrived = pd.DataFrame(
         [
             ("e-1", "event", "new", 10_000_000),

@@ -5,7 +5,7 @@ from lab_env.tables.hudi.table import DataFile, Snapshot
 
 
 def picture(files: dict[str, int], since: Snapshot | None = None) -> Snapshot:
-    """Return the X-ray of a table with these files (name to bytes); a name starts with its kind."""
+    """Return the X-ray of a table with these files (name to bytes); a name starts with the kind."""
     data = tuple(
         DataFile("day", "g", "1", name.split("-")[0], name, size, True)
         for name, size in files.items()

@@ -1,4 +1,4 @@
-"""Lesson 06 derives compaction times from listings, and the bytes of queries from Spark's API."""
+"""Lesson 06 derives compaction times from listings, and each query's input from Spark's API."""
 
 from datetime import UTC, datetime
 

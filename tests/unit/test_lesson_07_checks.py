@@ -1,4 +1,4 @@
-"""Instants that lesson 07's checks hide in a copy of the table."""
+"""Lesson 07's checks hide the last write and all cleans in a copy of the table."""
 
 from types import SimpleNamespace
 

@@ -1,4 +1,4 @@
-"""Requests are differences of the S3 client's counters; a rewritten file is older."""
+"""Lesson 07 counts requests by the S3 client's counters, and rewritten files as older versions."""
 
 from types import SimpleNamespace
 

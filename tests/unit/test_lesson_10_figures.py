@@ -1,4 +1,4 @@
-"""The as-of picture: readers see a value once its write completes, AS OF from its request on."""
+"""Lesson 10's picture: readers see a write once it completes; AS OF goes by requested time."""
 
 import pytest
 

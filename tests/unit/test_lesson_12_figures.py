@@ -1,4 +1,4 @@
-"""Lesson 12's waterfall must add up; its table marks absent orders."""
+"""Lesson 12's waterfall chart must add up; its table marks absent orders."""
 
 from decimal import Decimal
 

@@ -26,7 +26,7 @@ def fails(error):
 
 
 class OfTrino(Exception):
-    """Error like those of Trino's client, with a name and a message in addition to its text."""
+    """Error like that of Trino's client, with a name and a message in addition to its text."""
 
     error_name, message = "NOT_SUPPORTED", "This connector does not support versioned tables"
 

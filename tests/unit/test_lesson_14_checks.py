@@ -43,7 +43,7 @@ def test_a_minute_whose_orders_all_came_too_late_is_final_and_lost():
 def dropped_with(delay_minutes: float, orders) -> list:
     """Return the late orders that Spark drops.
 
-    Spark judges a batch by the watermark of the batch before it.
+    Spark applies the watermark of the previous batch.
     """
     dropped, ends = [], []
     for batch in range(PHONE_BATCHES):

@@ -43,7 +43,7 @@ def test_a_lost_slot_is_a_cross_and_not_a_bar_of_zero():
 
 @pytest.fixture
 def connect(monkeypatch):
-    """Return a client to which Connect gives these answers in turn, and those not given yet."""
+    """Function that returns a client with queued answers of Connect, and the unused answers."""
 
     def with_answers(*answers):
         left = list(answers)

@@ -1,4 +1,4 @@
-"""Lesson 16 judges writes by the schema that they leave, and reads counts and boards."""
+"""Lesson 16 judges a write by the table's schema afterwards, and parses counts and boards."""
 
 from decimal import Decimal
 

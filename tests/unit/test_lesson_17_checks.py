@@ -1,4 +1,4 @@
-"""Lesson 17's checks call a sink as in a new process, and let no wrong way of counting pass."""
+"""Lesson 17's checks call a sink as if in a new process, and accept no wrong way of counting."""
 
 from collections import Counter, defaultdict, deque
 from random import Random
@@ -28,7 +28,7 @@ def test_a_new_process_remembers_nothing_of_the_last_one():
 
 
 class Memory:
-    """A class as a notebook defines it, whose instance holds a sink's state."""
+    """A class like one in a notebook; its instance holds a sink's state."""
 
     def __init__(self):
         self.seen = []

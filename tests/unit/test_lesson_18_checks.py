@@ -15,7 +15,7 @@ FILES = {key: (f"day={(key - 1) // 100}", f"file-{(key - 1) // 50}") for key in 
 
 
 def judged(answer, chosen) -> None:
-    """Judge a function that chooses, by number, the corrections to write during a batch."""
+    """Judge a function that chooses which corrections (by number) to write during a batch."""
     corrections = sorted(chosen.sample(range(1, 301), 90))
     for batch in batches_of(chosen):
         allowed = [f"O-{key}" for key in answer(corrections, batch)]

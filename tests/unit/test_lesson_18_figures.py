@@ -1,4 +1,4 @@
-"""Lesson 18 finds a lock's holders over time from its sequential nodes, and draws two writers."""
+"""Lesson 18 derives a lock's holders over time from sequential nodes, and draws two writers."""
 
 import itertools
 from types import SimpleNamespace
@@ -36,7 +36,7 @@ def test_one_that_gave_up_waiting_never_held_it():
 
 
 class Nodes:
-    """Stand-in for a kazoo client, with a tree of nodes that a test changes."""
+    """Stand-in for a kazoo client, with a tree of nodes that the test can change."""
 
     def __init__(self, tree: dict[str, list[str]]):
         self.tree = tree

@@ -1,4 +1,4 @@
-"""Lesson 19's checks: hidden days, scenarios for alerts, and the forms of an answer."""
+"""Lesson 19's checks: hidden days, scenarios for alerts, and accepted forms of answers."""
 
 import random
 from decimal import Decimal

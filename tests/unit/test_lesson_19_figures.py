@@ -1,4 +1,4 @@
-"""Lesson 19's books are computed from events alone, and its charts keep gaps."""
+"""Lesson 19 computes daily revenue from the events alone, and its charts keep gaps."""
 
 import subprocess
 from decimal import Decimal

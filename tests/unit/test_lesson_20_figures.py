@@ -1,4 +1,4 @@
-"""Lesson 20 draws a break-even, tabulates bills, and compares promises with recorded runs."""
+"""Lesson 20 draws a break-even, tabulates bills, and checks vendor claims against recorded runs."""
 
 import pandas as pd
 import pytest

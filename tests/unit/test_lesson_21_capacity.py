@@ -1,4 +1,4 @@
-"""Lesson 21's fit finds the true line, its interval contains it, and laws agree at two cores."""
+"""Lesson 21's fit recovers the true line within its interval; the laws agree at two cores."""
 
 import numpy as np
 import pandas as pd
@@ -16,7 +16,7 @@ TRUE = Line(a=1.3, b=0.0001)
 
 
 def batches(noise: float = 0.0, rounds: int = 3, seed: int = 21) -> pd.DataFrame:
-    """Return the measured batches of a machine that obeys `TRUE`, with noise in seconds."""
+    """Return batch times of a machine that follows `TRUE`, with up to `noise` seconds of noise."""
     random = np.random.default_rng(seed)
     return pd.DataFrame(
         {

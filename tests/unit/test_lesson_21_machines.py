@@ -14,7 +14,7 @@ NOTHING = pd.DataFrame({"status": ["SUCCESS"], "stage_try": [0]})
 
 
 class Query:
-    """A query that completes one batch per look, and ends after `batches` of them."""
+    """A query that completes one batch each time it is polled, and ends after `batches` of them."""
 
     def __init__(self, batches: int):
         self.looks = 0
@@ -34,7 +34,7 @@ class Query:
 
 
 class Pages:
-    """Stand-in for `SparkPages`: the running task's age in seconds at each look, and tasks."""
+    """Stand-in for `SparkPages`: at each poll, the running task's age in seconds, or the tasks."""
 
     application = "app-1"
 
@@ -57,7 +57,7 @@ def cluster(monkeypatch):
     """A cluster whose executors run as process 4711.
 
     Returns:
-        A function that sets Spark's answers, and returns the list of killed processes.
+        A function that sets Spark's answers, and returns the list of killed process ids.
     """
     killed: list[int] = []
     monkeypatch.setattr(machines, "POLL_S", 0)

@@ -1,4 +1,4 @@
-"""Lesson 22: the hidden messages, the requirements, and references that do not mix with answers."""
+"""Lesson 22's hidden messages and requirements; reference answers stay apart from the learner's."""
 
 from random import Random
 

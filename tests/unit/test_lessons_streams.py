@@ -1,4 +1,4 @@
-"""An answer cannot keep a check waiting forever, and streams that it leaves are stopped."""
+"""An answer cannot make a check wait forever, and streams that it leaves running are stopped."""
 
 import threading
 from types import SimpleNamespace

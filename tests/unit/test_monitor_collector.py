@@ -140,7 +140,7 @@ def test_a_reading_that_fails_is_down_at_once_and_says_why():
 
 
 def test_two_scrapes_at_once_wait_for_the_same_reading(monkeypatch):
-    """The second scrape comes before the first one's reading thread has started."""
+    """The second scrape arrives before the first one's reading thread has started."""
     starting, start = threading.Event(), threading.Thread.start
 
     def start_late(thread):
@@ -161,7 +161,7 @@ def test_two_scrapes_at_once_wait_for_the_same_reading(monkeypatch):
 
 
 def test_what_is_stopped_begins_no_reading():
-    """A stop closes the connection; a reading that began later would use the closed one."""
+    """A stop closes the connection, which a later reading would still use."""
     values = iter([1, 2])
     latest = Latest(lambda: next(values))
     latest.begin()
@@ -172,7 +172,7 @@ def test_what_is_stopped_begins_no_reading():
 
 @pytest.fixture
 def parts(monkeypatch):
-    """The reader of each part of a pipeline; a test can replace one with one that fails."""
+    """The reader of each part of a pipeline; a test can replace it with one that fails."""
     parts = {
         "checkpoint": lambda: Position({0: 4}, 2),
         "topic": lambda position: Topic({0: 5}, position, {0: time.time() - 7}, {}),
@@ -180,7 +180,7 @@ def parts(monkeypatch):
     }
 
     class Reader:
-        """Of a topic or a table, by the arguments of `read`."""
+        """Reader of a topic or a table, depending on the arguments of `read`."""
 
         def __init__(self, *place):
             pass

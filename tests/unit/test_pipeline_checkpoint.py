@@ -1,4 +1,4 @@
-"""A checkpoint's files say what each batch read and whether it was committed."""
+"""A checkpoint's files show what each batch read and whether it was committed."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A change event is read in the format of each column, and only if it is of the right table."""
+"""A change event is parsed by each column's format, and refused if it is from another table."""
 
 import json
 import time

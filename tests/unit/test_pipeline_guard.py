@@ -22,7 +22,7 @@ OWN, OTHER = "11111111-aaaa", "22222222-bbbb"
 
 
 class FakeStore(MemoryStore):
-    """An object store with a table and a checkpoint, as a stream leaves them."""
+    """An object store with a table and a checkpoint like those of a stream."""
 
     def commit(self, instant: str, batch: int | None, identifier=OWN, action="commit"):
         """Add a completed write; without a batch number it is a compaction."""
@@ -30,12 +30,12 @@ class FakeStore(MemoryStore):
         self.write(instant, notes, action)
 
     def write(self, instant: str, notes: dict[str, str], action="commit"):
-        """Add a completed write with these notes in its extra metadata."""
+        """Add a completed write with these entries in its extra metadata."""
         key = next(key for key in done(instant, action) if "_" in key)
         self[f"x/orders_cow/{key}"] = committed("UPSERT", stat("d=1/f"), **notes)
 
     def archive(self, *writes: tuple[str, dict[str, str]]):
-        """Add archived writes, each given as its instant and its notes."""
+        """Add archived writes, each given as its instant and its extra metadata."""
         rows = [(at, "commit", committed("UPSERT", stat("d=1/f"), **notes)) for at, notes in writes]
         self |= {f"x/orders_cow/{key}": file for key, file in history_of(*rows).items()}
 
@@ -96,7 +96,7 @@ def test_a_table_from_before_keeps_the_default_name_of_its_stream(fake):
 
 @pytest.mark.parametrize("seed", range(40))
 def test_a_stream_is_known_by_its_own_newest_batch_wherever_it_stands(fake, seed):
-    """Batch writes, compactions and another stream's batches follow; the oldest are archived."""
+    """Batch writes, compactions and another stream's batches follow it; the oldest are archived."""
     rng, newest, writes = Random(seed), 0, [{CHECKPOINT: json.dumps({OWN: "0"})}]
     for _ in range(rng.randint(0, 40)):
         kind = rng.choice(["own", "another", "none"])

@@ -12,7 +12,7 @@ HERE = Endpoints("http://s3", "key", "secret", "eu", "lake", "kafka:1")
 
 @pytest.fixture
 def started(monkeypatch, tmp_path) -> dict:
-    """The arguments with which a program's session is built."""
+    """The arguments from which a program's session is built."""
     told = session.session_environment(HERE, tmp_path / "jars", tmp_path / "java", "-Xint")
     for name, value in told.items():
         monkeypatch.setenv(name, value)

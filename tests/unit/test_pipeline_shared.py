@@ -1,4 +1,4 @@
-"""The lock of tables that several jobs write: its options, and the error without ZooKeeper."""
+"""The lock on tables that several jobs write: its options, and the error without ZooKeeper."""
 
 import json
 import socket

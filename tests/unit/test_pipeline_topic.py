@@ -1,4 +1,4 @@
-"""A recreated topic is refused, and new partitions do not let an erase overtake its create."""
+"""A recreated topic is refused; even with new partitions no erase overtakes its create."""
 
 import json
 import math
@@ -65,7 +65,7 @@ class World:
         return found
 
     def send(self, op: str, order: str, version: int, partitions: int) -> None:
-        """Send an event from a producer that knows this many partitions."""
+        """Send an event as a producer that knows only this many partitions."""
         number = crc32(order.encode()) % partitions
         self.partitions[number].append((self.now, version, op, order))
         self.now += 0.01
@@ -109,7 +109,7 @@ def watch_of(world: World, monkeypatch, limit: int = LIMIT) -> TopicWatch:
 
 
 def looked(watch: TopicWatch) -> Exception | None:
-    """Look at the topic once, as the thread does; return the reason to stop, if there is one."""
+    """Check the topic once, as the thread does; return the reason to stop, if there is one."""
     try:
         watch._look()
     except (Refused, StartAgain) as reason:
@@ -118,7 +118,7 @@ def looked(watch: TopicWatch) -> Exception | None:
 
 
 def orders_that_came_back(seed: int, files: Files, monkeypatch, mended: bool) -> set[str]:
-    """Return the erased orders that are in the table; partitions are added during a backlog."""
+    """Add partitions during a backlog; return the erased orders that are back in the table."""
     rng = Random(seed)
     world = World(rng.randint(1, 4))
     known_by = {"creates": len(world.partitions), "erases": len(world.partitions)}

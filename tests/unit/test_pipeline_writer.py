@@ -34,7 +34,7 @@ def diary(tmp_path, clock):
 
 
 def running(diary: ProgressLog, *sinks: str) -> None:
-    """Register queries with a patience of 60 s, each of which has made progress."""
+    """Register queries that have made progress and may be silent for up to 60 s."""
     diary.running(sinks, patience=60)
     for sink in sinks:
         diary.went_on(sink)

@@ -1,4 +1,4 @@
-"""A container's memory limit counts, not the memory of the host."""
+"""A container's memory limit applies, not the host's memory."""
 
 import subprocess
 import sys
@@ -21,7 +21,7 @@ TWO = "\n".join(["9:name=systemd:/x", "4:memory:{path}", "1:cpu:/y", "0::/z"])
 
 @pytest.fixture
 def machine(tmp_path, monkeypatch):
-    """Function that sets this process's control groups: lines that name them, and their files."""
+    """Function that fakes this process's control groups: the lines naming them, and their files."""
 
     def machine(own: str, files: dict[str, object]) -> None:
         (tmp_path / "own").write_text(own + "\n")

@@ -1,4 +1,4 @@
-"""Environment variables fit the machine, and a lesson finds only programs that it started."""
+"""Environment variables are adapted to the machine; a lesson finds only its own programs."""
 
 import os
 import subprocess
@@ -24,7 +24,7 @@ from lab_env.platform.settings import settings
 
 @pytest.fixture
 def plain(home, monkeypatch):
-    """A machine without a proxy; yields its set of noexec folders, which is empty."""
+    """A machine without a proxy; yields its set of noexec folders, initially empty."""
     noexec = set()
     monkeypatch.setattr(environment, "is_noexec", noexec.__contains__)
     monkeypatch.setattr(doctor, "is_noexec", noexec.__contains__)

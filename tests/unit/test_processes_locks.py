@@ -15,7 +15,7 @@ TAKE = "from lab_env.platform.processes.state import lab_lock\nwith lab_lock(): 
 
 
 def in_a_thread(path) -> tuple[threading.Thread, threading.Event]:
-    """Start a thread that takes a lock once; return it, and the event that it has the lock."""
+    """Start a thread that takes a lock once; return it, and an event set once it has the lock."""
     has_it = threading.Event()
 
     def take() -> None:

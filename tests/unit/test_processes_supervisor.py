@@ -32,7 +32,7 @@ def external(tmp_path, monkeypatch, configure):
 
 
 def description(name: str) -> str:
-    """Return the text of the file for the process that starts a service."""
+    """Return the text of the file from which a process starts a service."""
     service = SERVICES[name]
     supervisor._describe(service.program(service.preferred_ports()))
     return (supervisor._programs() / f"{name}.json").read_text()

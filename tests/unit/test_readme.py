@@ -22,8 +22,8 @@ WORDS, LINES, COMMANDS_BY = 900, 40, 25
 
 
 def words(markdown: str) -> list[str]:
-    """The words of the rendered page: tables and code count, link targets and alternative texts do
-    not; a word has a letter or a digit.
+    """Return the words of the rendered page: tables and code count, link targets and alternative
+    texts do not; a word has at least one letter or digit.
     """
     texts = []
     for block in MarkdownIt("commonmark").enable("table").parse(markdown):

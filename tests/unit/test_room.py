@@ -30,7 +30,7 @@ STUCK = {"lesson": "04", "exercise": "04.1", "outcome": "not yet", "attempts": 3
 
 
 class Recording(Overview):
-    """An `Overview` that keeps the reports it receives."""
+    """An `Overview` that stores the reports it receives."""
 
     def __init__(self):
         super().__init__()
@@ -132,7 +132,7 @@ def test_the_page_needs_a_key_of_its_own(room, query):
 
 @pytest.fixture
 def joined(home, monkeypatch):
-    """A room that this process joined through the file in LAB_HOME; yields its `Overview`."""
+    """Join a room through the file in LAB_HOME; yield the room's `Overview`."""
     overview = Recording()
     with open_room(overview) as port:
         home.mkdir()

@@ -30,7 +30,7 @@ def worker(number: int, state: str) -> dict:
 
 
 def answers(monkeypatch, own: Cluster, **state) -> None:
-    """Make the master's page return this state."""
+    """Make the master's web page return this state."""
     monkeypatch.setattr(
         cluster, "request_json", lambda method, url: {"url": own.address(), "workers": []} | state
     )

@@ -11,7 +11,7 @@ WORKER = SERVICES["connect"]
 
 @pytest.fixture
 def fetched(home, monkeypatch, tmp_path):
-    """A fetched worker, and a Java."""
+    """A fetched Connect worker, and a Java installation."""
     monkeypatch.setattr(connect, "archive_folder", lambda name: tmp_path)
     monkeypatch.setattr(connect, "jar_folder", lambda name: tmp_path / name)
     monkeypatch.setattr(connect, "java_program", lambda: "java")
@@ -83,7 +83,7 @@ def test_a_worker_that_never_stored_offsets_has_none(tmp_path):
 
 
 class Rest:
-    """Stand-in for a worker's REST API, which deletes offsets only of a stopped connector.
+    """Stand-in for a worker's REST API; it deletes offsets only if the connector is stopped.
 
     Args:
         names: the running connectors.

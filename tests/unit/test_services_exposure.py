@@ -1,4 +1,4 @@
-"""A lab that other machines can reach warns of it, and names the servers without a login."""
+"""A lab that other machines can reach prints a warning, naming the servers without a login."""
 
 import pytest
 

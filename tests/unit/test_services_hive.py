@@ -26,7 +26,7 @@ REFUSAL = (
 
 @pytest.fixture
 def server():
-    """A server for one call, which sends `answer` and keeps the request's bytes in `asked`."""
+    """A server for one call: it sends `answer` and stores the request's bytes in `asked`."""
 
     class Once:
         answer = b""

@@ -1,4 +1,4 @@
-"""An external Kinesis gets the machine's keys, and a reset neither lists nor deletes streams."""
+"""External Kinesis calls use the machine's keys; a reset never lists or deletes streams."""
 
 import boto3
 import pytest

@@ -1,4 +1,4 @@
-"""The choice of a MinIO program, its trial, and the creation of its bucket."""
+"""Choosing a MinIO program, trying whether it runs, and creating its bucket."""
 
 import os
 from pathlib import Path
@@ -24,7 +24,7 @@ def program(path: Path, release: str) -> Path:
 
 @pytest.fixture
 def built(tmp_path, monkeypatch, configure) -> Path:
-    """A machine whose only MinIO is the one that set-up built; returns its path."""
+    """Path of the only MinIO on this machine, the one that set-up built."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.delenv("LAB_MINIO_BINARY", raising=False)
     configure(cache=tmp_path / "cache")

@@ -1,4 +1,4 @@
-"""PostgreSQL's first and later starts, its settings, and a password that nothing reveals."""
+"""PostgreSQL's first and later starts, its settings, and its password, which nothing reveals."""
 
 import subprocess
 
@@ -14,7 +14,7 @@ SERVER = SERVICES["postgres"]
 
 @pytest.fixture
 def prepared(home, monkeypatch, tmp_path) -> list[tuple[list[str], str]]:
-    """Pretend that the server is fetched; return its preparation commands, each with its input."""
+    """Pretend that the server is fetched; return the commands that prepare it, with their input."""
     commands = []
 
     def run(command, cwd, input, **_) -> subprocess.CompletedProcess:

@@ -17,7 +17,7 @@ from lab_env.platform.settings import REPOSITORY, Settings, settings
 
 @pytest.fixture
 def read(monkeypatch):
-    """Function that reads the settings from these LAB_* variables and no others."""
+    """Function that reads the settings from only these LAB_* variables."""
 
     def read(**variables: str) -> Settings:
         for name in [name for name in os.environ if name.startswith("LAB_")]:

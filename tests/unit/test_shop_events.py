@@ -1,4 +1,4 @@
-"""Each malformed event is wrong in exactly the way that its kind says."""
+"""Each kind of malformed event is invalid in exactly the way that its name states."""
 
 from datetime import datetime
 from random import Random

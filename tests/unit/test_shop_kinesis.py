@@ -17,10 +17,10 @@ FIRST = 49 * 10**54
 
 
 class FakeKinesis:
-    """Stand-in for Kinesis, which accepts all records unless `answers` says otherwise.
+    """Stand-in for Kinesis; it accepts all records that `answers` does not refuse.
 
     Args:
-        answers: for each of the next requests, an error or the places of refused records.
+        answers: for each of the next requests, an error or the positions of the refused records.
     """
 
     def __init__(self, *answers):

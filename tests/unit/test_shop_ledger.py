@@ -1,4 +1,4 @@
-"""The ledger records every send's fate, and names the keys that are wrong in a table."""
+"""The ledger records every send's fate, and lists the keys that are wrong in a table."""
 
 import time
 
@@ -127,7 +127,7 @@ def test_the_summary_counts_by_kind_and_state(ledger):
 
 
 def assert_only(found, category, keys):
-    """Check that a sink differs in one category only, by these keys."""
+    """Check that a sink differs in this category only, and by exactly these keys."""
     wrong = {name: getattr(found, name) for name in found.categories if getattr(found, name)}
     assert wrong == {category: 1} and not found.ok
     assert found.examples == {category: keys}

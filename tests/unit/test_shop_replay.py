@@ -1,4 +1,4 @@
-"""Before it sends anything, a replay refuses what the topic already holds, with a next step."""
+"""Before sending, a replay refuses events that the topic already has, and states a next step."""
 
 from itertools import islice
 

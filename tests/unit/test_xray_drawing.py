@@ -1,6 +1,6 @@
-"""The X-ray's drawing contains every name, and its legend explains the signs in use.
+"""The X-ray's drawing contains every name, and its legend explains the symbols used.
 
-`tests/browser/test_xray_pages.py` proves in a browser that nothing overlaps or is cut off.
+`tests/browser/test_xray_pages.py` checks in a browser that nothing overlaps or is cut off.
 """
 
 import re

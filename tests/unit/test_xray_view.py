@@ -1,4 +1,4 @@
-"""`lab.xray` adds the lab's store, cards, texts, and errors with a next step to a snapshot."""
+"""`lab.xray` reads a snapshot from the lab's store, and adds cards, texts and helpful errors."""
 
 from types import SimpleNamespace
 

@@ -60,7 +60,7 @@ RESTORE = record("HoodieRestoreMetadata", instantsToRollback=array("string"))
 
 
 def end(instant: str) -> str:
-    """Return the completion time of an instant, which is two seconds later."""
+    """Return the completion time of an instant, two seconds after its requested time."""
     return f"{instant[:12]}02{instant[14:]}"
 
 
@@ -164,7 +164,7 @@ def history_of(*rows: tuple[str, str, bytes]) -> dict[str, bytes]:
 
 
 class FilesInMemory:
-    """A table's files in memory, each listed with 1,000 bytes; `contents` has those not empty.
+    """A table's files in memory, each listed with 1,000 bytes; `contents` has the non-empty ones.
 
     Implements `lab_env.tables.hudi.files.TableFiles`.
     """
@@ -193,5 +193,5 @@ def snapshot(
 
 
 def table(*keys: str, **options) -> XRay:
-    """Return the table of `snapshot` as an X-ray, which can draw it."""
+    """Return the table of `snapshot` as an `XRay`, which can be drawn."""
     return shown_as(XRay, snapshot(*keys, **options))

@@ -1,7 +1,7 @@
 """Builds the two notebooks of each lesson and demo.
 
-The same source always gives the same bytes. `build` writes the files, and `drift` compares the
-committed files with a fresh build.
+The output is deterministic. `build` writes the files, and `drift` compares the committed files
+with a fresh build.
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ _METADATA = {
 
 
 class Tree:
-    """Folders of the sources and the generated files; the root has the layout of the repository."""
+    """The folders of sources and generated files, below a root laid out like the repository."""
 
     def __init__(self, root: Path = REPOSITORY):
         self.root = root
@@ -33,11 +33,11 @@ class Tree:
         self.site = root / "build" / "site"
 
     def lesson(self, number: str) -> Path:
-        """Return the folder of a lesson's source, checks and figures."""
+        """Return the folder that contains a lesson's source, checks and figures."""
         return self.lessons / f"l{number}"
 
     def generated(self) -> set[Path]:
-        """Return the existing files that `build` is responsible for."""
+        """Return the existing files that `build` manages."""
         return {
             *self.learner.glob("*.ipynb"),
             *self.worked.glob("*.ipynb"),
@@ -50,9 +50,9 @@ COURSE = Tree()
 
 
 def make(tree: Tree = COURSE) -> dict[Path, str]:
-    """Return the text of every generated file by path.
+    """Return the content of every generated file, by path.
 
-    Raises a LabError with every violation of the template; so do `build` and `drift`.
+    Like `build` and `drift`, raises a LabError that lists every violation of the template.
     """
     lessons = [read_lesson(path) for path in sources(tree.lessons)]
     demos = [read_lesson(path) for path in demo_sources(tree.lessons)]
@@ -69,7 +69,7 @@ def make(tree: Tree = COURSE) -> dict[Path, str]:
 
 
 def build(tree: Tree = COURSE) -> list[Path]:
-    """Write all generated files, delete those without a source, and return what changed."""
+    """Write all generated files, delete those without a source, and return the changed paths."""
     made = make(tree)
     changed = []
     for path, text in made.items():
@@ -84,7 +84,7 @@ def build(tree: Tree = COURSE) -> list[Path]:
 
 
 def drift(tree: Tree = COURSE) -> list[str]:
-    """Return a sentence for each generated file that is missing, outdated or has no source."""
+    """Return a sentence for each generated file that is missing, outdated or without a source."""
     made = make(tree)
     found = []
     for path, text in made.items():
@@ -104,7 +104,7 @@ def drift(tree: Tree = COURSE) -> list[str]:
 
 
 def notebook(lesson: Lesson, worked: bool) -> str:
-    """Return the JSON of a lesson's or demo's notebook; only demos have slide types."""
+    """Return a lesson's or demo's notebook as JSON; only demos have slide metadata."""
     slides = lesson.path.parent.name == DEMOS
     cells = [
         _notebook_cell(cell, cell_id, worked, slides)

@@ -1,8 +1,7 @@
 """The rules of a demo: five minutes, one question, one decisive cell and its proof.
 
-The sources of demos are in `lab_env/lessons/demos/`. The clean notebook is shown to the audience;
-the worked one also has the speaker's notes. Both contain the metadata from which Jupyter makes
-slides.
+The sources of demos are in `lab_env/lessons/demos/`. The clean notebook is for the audience; the
+worked one also has the speaker's notes. Both have the metadata from which Jupyter makes slides.
 """
 
 import re
@@ -22,13 +21,13 @@ def demo_sources(folder: Path) -> list[Path]:
 
 
 def problems_of_demo(demo: Lesson) -> list[Problem]:
-    """Return every violation of the rules in a demo."""
+    """Return every violation of the rules for demos."""
     rules = (_front, _cells, _decisive, _notes, problems_of_proofs)
     return [problem for rule in rules for problem in rule(demo)]
 
 
 def slide_type(cell: Cell) -> str:
-    """Return Jupyter's slide type for a demo's cell; proofs are left out of the slides."""
+    """Return Jupyter's slide type for a demo's cell; proof cells are skipped."""
     if cell.instructor:
         return "notes"
     if cell.proof:

@@ -1,6 +1,6 @@
 """Enters every section of a lesson in a fresh kernel, and measures how long that takes.
 
-One kernel can enter all sections in order, because each needs the cells of the one before.
+One kernel can enter all sections in order, because each needs the cells of the previous ones.
 Like `lab goto`, it skips the proofs to save time. The last section is run with its proofs, which
 must hold: this shows that no section depends on a skipped proof.
 """

@@ -1,4 +1,4 @@
-"""The notebooks as last executed: saved by the tests, shown on the site."""
+"""Stores executed notebooks: the tests save them, and the site shows them."""
 
 import json
 import os
@@ -18,7 +18,7 @@ def shown(tree: Tree = COURSE) -> list[Path]:
 
 
 def keep(executed: nbformat.NotebookNode, path: Path, tree: Tree = COURSE) -> None:
-    """Save an executed notebook if the site shows it; raise a LabError if a cell shows a secret."""
+    """Save an executed notebook if the site shows it; raise a LabError if it contains a secret."""
     for number, cell in enumerate(executed.cells, 1):
         found = secrets_in(json.dumps(cell, ensure_ascii=False))
         if found:
@@ -36,7 +36,7 @@ def keep(executed: nbformat.NotebookNode, path: Path, tree: Tree = COURSE) -> No
 
 
 def shortfall(tree: Tree = COURSE) -> dict[str, str]:
-    """Return a sentence for each missing or outdated notebook, by path."""
+    """Return the reason why an executed notebook is missing or outdated, by path."""
     found = {}
     for path in shown(tree):
         name = path.relative_to(tree.root)

@@ -1,4 +1,4 @@
-"""A fresh kernel that records the results of checks and proofs, for running a lesson's cells."""
+"""Starts a kernel to run a lesson's cells, and records the results of checks and proofs."""
 
 import json
 import os
@@ -19,7 +19,7 @@ CHECK = re.compile(r'lab\.check\(\s*"(\d\d\.\d+)"')  # in the source of a cell
 def observed_kernel(folder: Path) -> Generator[tuple[Any, list[dict]]]:
     """Start a kernel with its own progress file; yield a client and a list of reports.
 
-    The list receives the reports of checks and proofs after the kernel has ended.
+    The list is filled with the reports of checks and proofs after the kernel has ended.
     """
     facts: list[dict] = []
     with tempfile.TemporaryDirectory(prefix="lab-kernel-") as own:

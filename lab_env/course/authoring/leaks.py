@@ -1,4 +1,4 @@
-"""Finds the lab's secrets in published files: executed notebooks and pages of the site."""
+"""Searches files to be published for the lab's secrets: executed notebooks and site pages."""
 
 import json
 import os
@@ -12,7 +12,7 @@ MIN_LENGTH = 16
 
 
 def known_secrets() -> dict[str, str]:
-    """Return this lab's secrets by name: generated ones, and keys of an external object store."""
+    """Return this lab's secrets by name: generated ones, and an external object store's keys."""
     home = settings().home
     tokens = {
         f"{program}_{kind}": values[kind]
@@ -30,7 +30,7 @@ def known_secrets() -> dict[str, str]:
 
 
 def secrets_in(text: str | bytes) -> list[str]:
-    """Return the names of the lab's secrets in a file's content; bytes are read as UTF-8."""
+    """Return the names of the lab's secrets in a file's content; bytes are decoded as UTF-8."""
     searched = text.encode() if isinstance(text, str) else text
     return [name for name, secret in known_secrets().items() if secret.encode() in searched]
 

@@ -1,7 +1,7 @@
 """Makes mutants of a reference answer: copies that each differ from it in one place.
 
-The mutation operators were chosen before the first run. Python code is mutated in its syntax tree,
-and SQL in strings with sqlglot. A `CALL`, which sqlglot cannot parse, is mutated as text.
+The mutation operators were chosen before the first run. Python is mutated in its syntax tree, SQL
+strings are mutated with sqlglot, and a `CALL`, which sqlglot cannot parse, as text.
 """
 
 import ast
@@ -18,7 +18,7 @@ from sqlglot import exp
 
 @dataclass(frozen=True)
 class Mutant:
-    """An answer with one small change, described in one line; `code` is the whole answer."""
+    """A copy of an answer with one small change; `code` is the whole changed answer."""
 
     operator: str
     change: str
@@ -80,7 +80,7 @@ ARGUMENT = re.compile(r",?\s*(\w+)\s*=>\s*('[^']*'|[\w.{}]+)")
 
 
 def mutants(code: str) -> list[Mutant]:
-    """Return all mutants of an answer (without its `lab.check`), without duplicates."""
+    """Return all distinct mutants of an answer, which is passed without its `lab.check`."""
     tree = ast.parse(code)
     known, changes = {ast.unparse(tree)}, set()
     found = []
@@ -169,7 +169,7 @@ def _with(node, **fields):
 
 
 def call_left_out(node: ast.AST) -> Replacements:
-    """Remove a call: `rows.where(x).sort()` becomes `rows.sort()`, and `f(x)` becomes `x`."""
+    """Remove a call: `rows.where(x).sort()` becomes `rows.sort()`, or `f(x)` becomes `x`."""
     if not isinstance(node, ast.Call):
         return
     if isinstance(node.func, ast.Attribute):
@@ -284,7 +284,7 @@ def value_of_option(node: ast.AST) -> Replacements:
 
 
 def constant(node: ast.AST) -> Replacements:
-    """Change the last digit of a number by one, also in a string."""
+    """Change the last digit of a number by one, in strings too."""
     if not isinstance(node, ast.Constant) or isinstance(node.value, bool):
         return
     value = node.value
@@ -303,7 +303,7 @@ def constant(node: ast.AST) -> Replacements:
 
 
 def type_of_column(node: ast.AST) -> Replacements:
-    """Change a column's type to one that loses or changes information."""
+    """Change a column's type to one that loses or changes values."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         kind = node.value.casefold()
         other = "double" if kind.startswith("decimal") else TYPES.get(kind)
@@ -322,7 +322,7 @@ def type_of_column(node: ast.AST) -> Replacements:
 
 
 def sql(node: ast.AST) -> Replacements:
-    """Make the same changes in SQL: remove a filter or column, swap `<` and `<=`, and so on."""
+    """Change SQL in the same ways: remove a filter or column, swap `<` and `<=`, and so on."""
     found = _sql_text(node)
     if found is None:
         return
@@ -352,7 +352,7 @@ OPERATORS: dict[str, Callable[[ast.AST], Replacements]] = {
 
 
 def _sql_text(node: ast.AST) -> tuple[str, list[ast.expr]] | None:
-    """Return the SQL in a string, with placeholders for an f-string's values, and those values."""
+    """Return a string's SQL, with placeholders for an f-string's values, and the values."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         text, values = node.value, []
     elif isinstance(node, ast.JoinedStr):
@@ -370,7 +370,7 @@ def _sql_text(node: ast.AST) -> tuple[str, list[ast.expr]] | None:
 
 
 def _as_string(text: str, values: list[ast.expr]) -> ast.AST | None:
-    """Convert SQL back to a string literal, putting the f-string's values in the placeholders."""
+    """Convert SQL back to a string literal, replacing the placeholders by the f-string's values."""
     if not values:
         return ast.Constant(text)
     parts: list[ast.expr] = []

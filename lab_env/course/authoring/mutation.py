@@ -1,6 +1,6 @@
 """Runs every mutant of an exercise's reference answer through its check, and records the results.
 
-A mutant that passes reveals a gap in the check, unless it behaves like the answer. In that case the
+A mutant that passes reveals a gap in the check, unless it behaves like the answer. If so, the
 lesson's source gives the reason in a cell with the option `equivalent`.
 """
 
@@ -40,10 +40,10 @@ try_mutants("{id}", {begin}, globals())
 
 @dataclass(frozen=True)
 class Trial:
-    """Results of an exercise's mutants; `survived` describes those that passed.
+    """The results of an exercise's mutants; `survived` has a description of each that passed.
 
-    `refused` failed the check or ended Spark, `crashed` failed on a name, type, attribute or
-    syntax.
+    `refused` counts those that failed the check or ended Spark, `crashed` those that raised a name,
+    type, attribute or syntax error.
     """
 
     of: str
@@ -57,7 +57,7 @@ class Trial:
 
 
 def fingerprint(exercise: registry.Exercise) -> str:
-    """Hash the reference answer and the lesson's checks, without imports and docstrings."""
+    """Hash the reference answer and the lesson's checks, ignoring imports and docstrings."""
     text = (COURSE.lesson(exercise.id[:2]) / "checks.py").read_text(encoding="utf-8")
     words = {
         number
@@ -92,7 +92,7 @@ def _record_of(lesson: str) -> Path:
 
 
 def keep(trials: dict[str, Trial]) -> None:
-    """Save trials of one lesson, replacing earlier ones of the same exercises."""
+    """Save trials of one lesson's exercises, replacing their earlier trials."""
     [lesson] = {name[:2] for name in trials}
     kept = dict(sorted((recorded(lesson) | trials).items()))
     text = json.dumps({name: asdict(trial) for name, trial in kept.items()}, indent=1)
@@ -133,7 +133,7 @@ def _run_to_the_last(
     counts: dict[str, int],
     say: Callable[[str], None],
 ) -> None:
-    """Run a notebook up to the last chosen exercise, with each one's mutants from `begins` on."""
+    """Run a notebook to the last chosen exercise; `begins` has each one's first mutant to try."""
     waiting = set(begins)
     for cell in notebook.cells:
         if not waiting:
@@ -161,9 +161,9 @@ def _trial_of(exercise_id: str, of: str, facts: Iterable[dict[str, Any]]) -> Tri
 
 
 def try_mutants(exercise_id: str, begin: int, namespace: dict[str, Any]) -> None:
-    """Run mutants in copies of the notebook's variables, and report the check's verdicts.
+    """Run mutants with copies of the notebook's variables, and report the check's verdict on each.
 
-    A mutant that ends Spark's JVM counts as refused, and raises a LabError.
+    If a mutant ends Spark's JVM, report it as refused and raise a LabError.
     """
     exercises: Exercises = namespace["lab"].exercises
     exercise = registry.exercise(exercise_id)
@@ -188,7 +188,7 @@ def try_mutants(exercise_id: str, begin: int, namespace: dict[str, Any]) -> None
 
 
 def _runs(spark: Any) -> bool:
-    """True if a session's JVM responds; Hudi's streaming sink exits the JVM when a batch fails."""
+    """True if the session's JVM responds; Hudi's streaming sink exits the JVM if a batch fails."""
     try:
         return spark is None or bool(spark.sparkContext._jvm.System.currentTimeMillis())
     except (Py4JError, OSError):
@@ -221,7 +221,7 @@ def outcome_of(
 
 
 def _set_by(answer: str) -> set[str]:
-    """Return the variables that an answer assigns; mutants run without the reference's values."""
+    """Return the variables that the reference answer assigns; mutants must not see their values."""
     targets = [
         target
         for line in ast.parse(answer).body
@@ -235,7 +235,7 @@ def _set_by(answer: str) -> set[str]:
 
 @contextmanager
 def _at_most(seconds: int) -> Generator[None]:
-    """Raise TimeoutError in the body after `seconds`; works only in the main thread."""
+    """Raise TimeoutError in the body after this time; works only in the main thread."""
 
     def end(*_: object) -> None:
         raise TimeoutError(f"It did not end within {seconds} s.")

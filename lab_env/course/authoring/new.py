@@ -1,4 +1,4 @@
-"""Creates a new lesson: a template whose source and checks pass every rule and can be run."""
+"""Creates a new lesson from a template that passes every rule and can be run."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ _HERE = Path(__file__).parent
 
 
 def new_lesson(number: str, slug: str, tree: Tree = COURSE) -> list[Path]:
-    """Write a new lesson's source and checks; raise a LabError if the name is invalid or taken."""
+    """Write a new lesson's source and checks; raise a LabError if its name is invalid or taken."""
     if not re.fullmatch(r"\d\d", number) or not re.fullmatch(r"[a-z0-9_]+", slug):
         raise LabError(
             f"{number!r} {slug!r} does not name a lesson.",

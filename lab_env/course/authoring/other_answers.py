@@ -1,4 +1,4 @@
-"""Tries an exercise's other right answers and its wrong answers in a notebook's kernel, for CI.
+"""Tries each exercise's declared right and wrong answers in a notebook's kernel, for CI.
 
 The pytest plugin runs this in the kernel. In a worked notebook, after each exercise, the other
 right answers must pass and the wrong ones must get their messages. In a learner's notebook, the
@@ -15,7 +15,7 @@ from lab_env.course.outcomes import Card, report
 
 
 def try_answers(exercise_id: str, namespace: dict[str, Any]) -> None:
-    """Run each right and wrong answer with a copy of the notebook's variables; report results."""
+    """Run every right and wrong answer with a copy of the notebook's variables; report results."""
     exercises: Exercises = namespace["lab"].exercises
     exercise = registry.exercise(exercise_id, exercises.folder)
     for kind, number, code in _answers(exercise):
@@ -30,7 +30,7 @@ def try_answers(exercise_id: str, namespace: dict[str, Any]) -> None:
 
 
 def go_on_with_right_answers() -> None:
-    """Patch `use_reference` to run the exercise's first other right answer after the reference."""
+    """Patch `use_reference` to run the reference answer, then the first other right answer."""
     reference = Exercises.use_reference
 
     def both(self: Exercises, exercise_id: str, namespace: dict[str, Any]) -> Card:

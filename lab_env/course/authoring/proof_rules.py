@@ -1,6 +1,6 @@
-"""The rules of proof cells: no other cell contains assertions or depends on a proof.
+"""The rules of proof cells: other cells contain no assertions and do not depend on proofs.
 
-This is why `lab goto` can enter a section without running the proofs above it.
+So `lab goto` can enter a section without running the proofs above it.
 """
 
 import ast
@@ -23,7 +23,7 @@ _SQL_CHANGES = re.compile(
 
 
 def problems_of_proofs(lesson: Lesson) -> Iterator[Problem]:
-    """Yield every violation of the rules of proof cells in a lesson or a demo."""
+    """Yield every violation of these rules in a lesson or a demo."""
     from_proofs: set[str] = set()  # names that only a proof cell has set so far
     for cell in lesson.cells:
         if not cell.shown:
@@ -60,7 +60,7 @@ def _problems_of_proof(lesson: Lesson, cell: Cell, tree: ast.Module) -> Iterator
 
 
 def _asserts(node: ast.AST) -> bool:
-    """True if a statement asserts: an `assert`, or a call such as `assert_frame_equal(...)`."""
+    """True if a node is an `assert`, or a call such as `assert_frame_equal(...)`."""
     match node:
         case ast.Assert():
             return True
@@ -77,7 +77,7 @@ def _raises(statement: ast.stmt) -> bool:
 
 
 def parsed(cell: Cell) -> ast.Module:
-    """Parse a cell's Python code; empty for Markdown, cell magics and invalid code."""
+    """Parse a cell's Python code; Markdown, cell magics and invalid code give an empty module."""
     python = cell.kind == "code" and not cell.text.startswith("%%")
     try:
         return ast.parse((cell.text if cell.proof else cell.versions.worked) if python else "")
@@ -92,7 +92,7 @@ def _bound(tree: ast.Module) -> set[str]:
 
 
 def _inner(tree: ast.Module) -> set[str]:
-    """Names that exist only within a comprehension or function."""
+    """Return the names that exist only within a comprehension or function."""
     nodes = list(ast.walk(tree))
     loops = (_names(n.target, ast.Store) for n in nodes if isinstance(n, ast.comprehension))
     return {n.arg for n in nodes if isinstance(n, ast.arg)}.union(*loops)

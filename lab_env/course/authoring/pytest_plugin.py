@@ -1,7 +1,7 @@
 """A pytest plugin that tests the exercises of every notebook that nbmake runs.
 
 In a learner's notebook, every exercise must report `not attempted`, and the cells must also run
-with another right answer than the reference. In a worked notebook, every exercise and each declared
+with a right answer other than the reference. In a worked notebook, every exercise and each declared
 right answer must pass, and each wrong answer must get its own message. `pyproject.toml` enables the
 plugin, so `pytest --nbmake notebooks solutions` tests all of this.
 """
@@ -78,12 +78,12 @@ Executed = tuple[NotebookNode, dict[str, MemoryUse]]
 
 
 class NotProven(Exception):
-    """A notebook ran, but an exercise, proof or process did not behave as required."""
+    """A notebook ran, but an exercise, proof or process failed its test."""
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item):
-    """Run a notebook, record its checks and processes, then judge its exercises."""
+    """Run a notebook, record its checks and processes, then test the results."""
     if not isinstance(item, NotebookItem):
         return (yield)
     worked, began = item.path.parent.name == "solutions", datetime.now(UTC)
@@ -120,12 +120,12 @@ def pytest_runtest_call(item: pytest.Item):
 
 
 def failed_proofs(facts: list[dict]) -> list[str]:
-    """Return the proofs that failed; in a learner's notebook such a proof only shows a card."""
+    """Return the failed proofs; in a learner's notebook they only show a card, without an error."""
     return [f"{f['proof']} {f['text']}" for f in facts if f["outcome"] == "differs"]
 
 
 def shortcomings(entry: LessonEntry, worked: bool, facts: list[dict]) -> list[str]:
-    """Return a sentence for each exercise that failed its test, given the checks' reports."""
+    """Return a sentence for each exercise whose reported results are not the required ones."""
     found = []
     known = {exercise.id for exercise in entry.exercises}
     checks = [fact for fact in facts if not {"right", "wrong"} & fact.keys()]
@@ -141,7 +141,7 @@ def shortcomings(entry: LessonEntry, worked: bool, facts: list[dict]) -> list[st
 
 
 def _misjudged(exercise: Exercise, facts: list[dict]) -> Iterator[str]:
-    """Yield right answers that did not pass, and wrong ones that did not get their own message."""
+    """Yield a sentence per right answer that did not pass, or wrong one without its own message."""
     for number in range(len(exercise.right)):
         for name, fact in _tried(exercise, "right", number, facts):
             if fact["outcome"] != "passed":
@@ -165,7 +165,7 @@ def _tried(
 
 
 def entry_seconds(lesson: str, executed: NotebookNode, began: datetime) -> dict[str, float]:
-    """Return the seconds until each section is ready, without proofs, by section name."""
+    """Return the seconds until each section is ready, by section name, not counting proofs."""
     first = next(cell for cell in executed.cells if cell.cell_type == "code")
     start = _time(first, "iopub.status.busy") - began
     return {
@@ -185,7 +185,7 @@ def _time(cell: NotebookNode, event: str) -> datetime:
 def late_sections(seconds: dict[str, float], processes: int, margin: float = 1.0) -> list[str]:
     """Return a sentence for each section that takes too long to enter.
 
-    The test processes share the machine, so the limits are multiplied by their number.
+    The limits are multiplied by the number of test processes, which share the machine.
     """
     return [
         f"Section {name} begins after {value:.0f} s; {most} s is the most."
@@ -224,7 +224,7 @@ def _is_demo(name: str) -> bool:
 
 
 def means_of_lessons(seconds: dict[str, float]) -> dict[str, float]:
-    """Return the lessons' average processor seconds per folder, without the short demos."""
+    """Return the lessons' average CPU seconds per folder, not counting the short demos."""
     lessons = {name: used for name, used in seconds.items() if not _is_demo(name)}
     kinds = {
         folder: [used for name, used in lessons.items() if name.startswith(f"{folder}/")]
@@ -234,7 +234,7 @@ def means_of_lessons(seconds: dict[str, float]) -> dict[str, float]:
 
 
 def pytest_terminal_summary(terminalreporter) -> None:
-    """Print the notebooks' times, and which of them exceed their limits."""
+    """Print the notebooks' times and those that exceed their limits."""
     if not (measured := _measured(terminalreporter)):
         return
     say = terminalreporter.write_line
@@ -265,7 +265,7 @@ def pytest_terminal_summary(terminalreporter) -> None:
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail the run if the budget is strict and exceeded by more than the margin."""
+    """Fail the run if the budget is strict and is exceeded by more than the margin."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if reporter is None or not _budget_is_strict():  # a worker of pytest-xdist has no reporter
         return
@@ -274,7 +274,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def _measured(reporter) -> dict[str, dict[str, Any]]:
-    """Times of the notebooks that ran to completion, from all test processes."""
+    """Return the times of notebooks that ran to completion, from all test processes."""
     reports = (report for reports in reporter.stats.values() for report in reports)
     measured = {
         report.nodeid: {"elapsed": report.duration, **dict(report.user_properties)}
@@ -304,9 +304,9 @@ def _budget_is_strict() -> bool:
 
 @contextmanager
 def _noted(runs: list[Executed], worked: bool) -> Generator[None]:
-    """Collect the notebooks that nbmake executes; try other answers right after an exercise's cell.
+    """Collect the notebooks that nbmake executes, and try the other answers after each exercise.
 
-    This patches nbmake's client, because nbmake can only overwrite the source with the result.
+    This patches nbmake's client, because nbmake can save its result only by overwriting the source.
     """
 
     class Noted(NotebookClient):
@@ -344,9 +344,9 @@ def _noted(runs: list[Executed], worked: bool) -> Generator[None]:
 
 
 class _Processes:
-    """The kernel that a notebook starts, and its descendants in the same process session.
+    """The kernel of a notebook, and its descendants in the same process session.
 
-    The lab's services run in sessions of their own and are not counted.
+    The lab's services run in process sessions of their own and are not counted.
     """
 
     def __init__(self):
@@ -355,7 +355,7 @@ class _Processes:
         self._seconds: dict[psutil.Process, float] = {}
 
     def look(self) -> None:
-        """Record the current processes and the processor time that each has used."""
+        """Record the current processes and the CPU time that each has used."""
         for kernel in set(self._this.children()) - self._before:
             with suppress(psutil.Error, OSError):
                 for process in (kernel, *kernel.children(recursive=True)):
@@ -367,7 +367,7 @@ class _Processes:
         return sum(self._seconds.values())
 
     def left_behind(self) -> list[str]:
-        """Kill processes still running after twice `EXIT_SECONDS`; return a sentence about each."""
+        """Kill processes still alive after twice `EXIT_SECONDS`; return a sentence about each."""
         _, left = psutil.wait_procs(self._seconds, timeout=2 * EXIT_SECONDS)
         said = []
         for process in left:

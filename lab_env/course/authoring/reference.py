@@ -1,6 +1,6 @@
 """Generates docs/commands.md from the commands' help, and docs/settings.md from the settings.
 
-`lab author build` writes them, and `lab author check` compares them.
+`lab author build` writes the two pages, and `lab author check` reports outdated ones.
 """
 
 import inspect
@@ -22,7 +22,7 @@ _TARGET = re.compile(r"^([a-z]+):.*## (.*)", re.MULTILINE)
 
 
 def pages(lab) -> dict[Path, str]:
-    """Return the text of each generated page by path; `lab` is click's command group."""
+    """Return the content of both pages by path; `lab` is the CLI's click group."""
     makefile = (REPOSITORY / "Makefile").read_text(encoding="utf-8")
     targets = "\n".join(f"| `make {name}` | {what} |" for name, what in _TARGET.findall(makefile))
     made = {
@@ -43,7 +43,7 @@ def write(lab) -> list[Path]:
 
 
 def drift(lab) -> list[str]:
-    """Return the names of the pages that differ from newly generated ones."""
+    """Return the names of the pages that are outdated."""
     return [path.name for path, text in pages(lab).items() if _differs(path, text)]
 
 
@@ -76,7 +76,7 @@ def _hidden(param) -> bool:
 
 
 def _parameter(param) -> str:
-    """Describe a parameter as a Markdown list item: its syntax, help and default."""
+    """Format a parameter as a Markdown list item: its syntax, help and default."""
     what = [param.help] if param.help else []
     shown = param.show_default if isinstance(param.show_default, str) else param.default
     if type(shown) in (str, int, float) and shown != "":
@@ -93,7 +93,7 @@ def _typed(param) -> str:
 
 
 def _sections() -> Iterator[str]:
-    """Yield a table for each section of the class `Settings`, headed by the section's comment."""
+    """Yield a Markdown table per section of the class `Settings`, under the section's comment."""
     title, rows = "", []
     for line in inspect.getsource(Settings).splitlines():
         comment = re.fullmatch(r"    # (.+)", line)

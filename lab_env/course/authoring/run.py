@@ -1,4 +1,4 @@
-"""Runs a lesson's two notebooks as CI does: pytest with nbmake and the course's plugin."""
+"""Runs a lesson's two notebooks as CI does: with pytest, nbmake and the course's plugin."""
 
 import subprocess
 import sys
@@ -9,7 +9,7 @@ from lab_env.platform.errors import LabError
 
 
 def run(number: str) -> int:
-    """Build and execute both notebooks of a lesson; return pytest's exit status, 0 if both pass."""
+    """Build and execute both notebooks of a lesson; return pytest's exit status (0: both pass)."""
     lesson = next((p.stem for p in sources() if p.stem.startswith(f"{number}_")), None)
     if lesson is None:
         what = f"Lesson {number} has no source in lab_env/lessons."

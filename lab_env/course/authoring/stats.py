@@ -1,10 +1,9 @@
-"""The learner's share of each lesson's code, counted in the syntax tree of its source.
+"""Counts how much of each lesson's code uses the taught systems, and how much learners write.
 
-It counts uses of the systems that the course teaches: chained method calls of Spark, Kafka,
-DuckDB or Trino, the creation of Kafka clients, SQL statements and Hudi options; for Locust, user
-and load-shape classes, tasks, wait times and reports. A chain is recognised by its first name
-(`spark`, `F`, or a variable that holds the result of such a chain) or by a method that only these
-systems have.
+Counted are method-call chains of Spark, Kafka, DuckDB or Trino, the creation of Kafka clients, SQL
+statements and Hudi options; for Locust, user and load-shape classes, tasks, wait times and reports.
+A chain is recognised by its first name (`spark`, `F`, or a variable that holds the result of such a
+chain) or by a method that only these systems have.
 """
 
 import ast
@@ -53,7 +52,7 @@ _SQL = re.compile(
 
 @dataclass(frozen=True)
 class LessonStats:
-    """Counts of one lesson's visible code; `seconds` is the worked notebook's processor time."""
+    """Counts for one lesson's visible code; `seconds` is the worked notebook's CPU time."""
 
     number: str
     lines: int
@@ -99,7 +98,7 @@ def lesson_stats(lesson: Lesson) -> LessonStats:
 
 
 class Systems:
-    """Finds uses of the taught systems in code cells, which are passed in the order they run."""
+    """Finds uses of the taught systems in code cells, which must be passed in running order."""
 
     def __init__(self, names: Iterable[str] = ()):
         self.names = {*_ROOTS, *names}
@@ -152,7 +151,7 @@ def _is_text_of_system(node: ast.AST) -> bool:
 
 @cache
 def _methods() -> frozenset[str]:
-    """Return methods that only these systems have, and properties that begin a read or write."""
+    """Return methods that only these systems have, and properties that start a read or write."""
     found = {
         name
         for kind in _TAUGHT
@@ -168,7 +167,7 @@ def _lines_of(code: str, systems: Systems) -> list[int]:
 
 
 def _tree_of(code: str) -> ast.Module:
-    """Parse a cell without its line magics; empty for a cell magic."""
+    """Parse a cell without its line magics; return an empty module for a cell magic."""
     if code.lstrip().startswith("%%"):
         return ast.parse("")
     return ast.parse("\n".join("" if line[:1] in "%!" else line for line in code.splitlines()))

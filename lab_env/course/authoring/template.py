@@ -1,7 +1,7 @@
 """The rules of a lesson; each violation is reported with its file and line.
 
-The rules enforce what the course promises: every objective is practised in an exercise, every
-exercise has hints and has wrong answers that CI tries, and the learner's notebook shows no answer.
+The rules require that every objective is practised in an exercise, that every exercise has hints
+and wrong answers for CI to try, and that the learner's notebook shows no answer.
 """
 
 import ast
@@ -22,7 +22,7 @@ _TIMING = re.compile(r"\*For instructors\.\* (\d+) minutes\b")
 
 
 def problems_of(lesson: Lesson) -> list[Problem]:
-    """Return every violation in a lesson; if the front matter has any, return only those."""
+    """Return every violation in a lesson; if the front matter has violations, only those."""
     rules = (
         _headings,
         _minutes,
@@ -75,7 +75,7 @@ def _headings(lesson: Lesson) -> Iterator[Problem]:
 
 
 def _minutes(lesson: Lesson) -> Iterator[Problem]:
-    """Require that the minutes in the instructor's notes add up to the lesson's stated minutes."""
+    """Require that the minutes in the instructor's notes add up to those in the front matter."""
     stated = sum(lesson.front["minutes"].values())
     notes = (_TIMING.match(cell.text) for cell in lesson.cells if cell.instructor)
     total = sum(int(note[1]) for note in notes if note)
@@ -147,7 +147,7 @@ def _exercises(lesson: Lesson) -> Iterator[Problem]:
 
 
 def _predictions(lesson: Lesson) -> Iterator[Problem]:
-    """Require choices or a tolerance for each prediction, and a unique name."""
+    """Require a unique name and either choices or a tolerance for each prediction."""
     asked = set()
     for cell in lesson.cells:
         if not cell.shown:

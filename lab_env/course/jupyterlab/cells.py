@@ -1,4 +1,4 @@
-"""Runs a notebook's cells in a kernel and stores their outputs."""
+"""Runs a notebook's cells in a kernel and stores the outputs in the notebook."""
 
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ def run_cell(client: Any, cell: nbformat.NotebookNode, timeout_s: float) -> None
 
 
 def write_trusted(notebook: nbformat.NotebookNode, path: Path) -> None:
-    """Write a notebook and sign it; its outputs must come from this lab's own cells.
+    """Write a notebook and sign it; only for outputs of this lab's own cells.
 
     JupyterLab removes styles, drawings and scripts from the outputs of an unsigned notebook. The
     signature is stored in the user's own Jupyter folder, where JupyterLab looks for it.

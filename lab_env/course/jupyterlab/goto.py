@@ -1,7 +1,7 @@
 """`lab goto`: enters a section or an exercise, with its tables, topics and variables ready.
 
-It runs the shipped version of the cells above in a fresh kernel of the learner's copy. The
-exercises in them are solved by their reference answers; the learner's own code is not touched.
+It runs the cells above, as shipped, in a fresh kernel of the learner's copy. Their exercises are
+solved by the reference answers; the learner's own code is not changed.
 """
 
 import time
@@ -19,7 +19,7 @@ from lab_env.platform.settings import settings
 
 @dataclass(frozen=True)
 class Entered:
-    """A section that is ready to start, after its `cells` ran; the page uses their kernel."""
+    """A section that is ready to start; `cells` is the number of cells that were run."""
 
     address: str
     cells: int
@@ -33,7 +33,7 @@ def page_of(section: Section) -> str:
 
 
 def at_stake(section: Section, server: RunningJupyterLab | None) -> str:
-    """Describe in a sentence what entering a section will discard; empty if nothing."""
+    """Describe in a sentence what entering a section discards; empty if nothing."""
     lesson, anew = section.lesson, "tables and topics are made anew."
     if server and server.kernel_of(page_of(section)):
         return f"The kernel of lesson {lesson} runs: its variables, {anew}"
@@ -47,8 +47,8 @@ def enter(
 ) -> Entered:
     """Run the cells above a section in a fresh kernel of the learner's copy.
 
-    A copy that was worked on, or that may be open, is not changed. Any other copy is replaced,
-    and shows the outputs of these cells.
+    A copy that was worked on or may be open is not changed. Any other copy is replaced by one
+    that shows the outputs of these cells.
     """
     began = time.monotonic()
     name, page = copies.name_of(section.lesson), page_of(section)

@@ -1,4 +1,4 @@
-"""A running JupyterLab: its API, and the kernels of its notebooks."""
+"""Starts or finds the lab's JupyterLab; calls its API and connects to its kernels."""
 
 import json
 import signal
@@ -33,7 +33,7 @@ REQUEST_TIMEOUT_S = 90  # JupyterLab itself waits 60 s for a kernel that it star
 
 @dataclass(frozen=True)
 class RunningJupyterLab:
-    """This lab's running JupyterLab; `process` is set if this program has started it."""
+    """This lab's running JupyterLab; `process` is set if this program started it."""
 
     url: str
     token: str
@@ -44,18 +44,18 @@ class RunningJupyterLab:
         return page(self.url, notebook, self.token)
 
     def request(self, path: str, body: dict | None = None, timeout: float = REQUEST_TIMEOUT_S):
-        """Call the API, by POST if there is a body; return its JSON, or raise OSError."""
+        """Call the API, with POST if there is a body; return the JSON reply, or raise OSError."""
         method = "GET" if body is None else "POST"
         headers = {"Authorization": f"token {self.token}"}
         return request_json(method, self.url + path, body, headers, timeout)
 
     def kernel_of(self, notebook: str) -> str | None:
-        """Return the id of a notebook's kernel; None if none runs."""
+        """Return the id of a notebook's kernel; None if none is running."""
         running = self.request("/api/sessions")
         return next((s["kernel"]["id"] for s in running if s["path"] == notebook), None)
 
     def fresh_kernel(self, notebook: str) -> str:
-        """Start or restart the kernel of a notebook's page, and return its id."""
+        """Start or restart a notebook's kernel, and return its id."""
         if kernel := self.kernel_of(notebook):
             self.request(f"/api/kernels/{kernel}/restart", {})
             return kernel
@@ -68,7 +68,7 @@ class RunningJupyterLab:
         self.request(f"/api/kernels/{kernel}/interrupt", {})
 
     def wait(self) -> int:
-        """Wait until the started JupyterLab ends (Ctrl-C, its menu, SIGTERM); return its status."""
+        """Wait until JupyterLab exits (Ctrl-C, its menu, SIGTERM); return its exit status."""
         process = self.process
         assert process  # only whoever has started it waits
         previous = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
@@ -83,7 +83,7 @@ class RunningJupyterLab:
 
 
 def open_notebooks() -> list[str]:
-    """Return the paths of the notebooks with a kernel in this lab's JupyterLab."""
+    """Return the paths of the notebooks that have a kernel in this lab's JupyterLab."""
     server = running_jupyterlab()
     if server is None:
         return []
@@ -93,7 +93,7 @@ def open_notebooks() -> list[str]:
 
 
 def running_jupyterlab() -> RunningJupyterLab | None:
-    """Return this lab's JupyterLab if one is already running, for example from `lab jupyter`."""
+    """Return this lab's running JupyterLab, such as one from `lab jupyter`; None if none runs."""
     shown = settings().work.parent.resolve()
     own = read_state().get("jupyter", {}).get("token")  # none before the first JupyterLab
     for file in Path(jupyter_runtime_dir()).glob("jpserver-*.json"):
@@ -119,9 +119,9 @@ def started_jupyterlab(notebook: str) -> Generator[RunningJupyterLab]:
 
 @contextmanager
 def starting_jupyterlab(notebook: str, browser: bool) -> Generator[RunningJupyterLab]:
-    """Start JupyterLab on a notebook without waiting until it responds.
+    """Start JupyterLab on a notebook, and run the body without waiting until it responds.
 
-    It keeps running after the body, unless the body fails.
+    JupyterLab keeps running after the body, unless the body fails.
     """
     server = jupyterlab(notebook, browser)
     # A SIGTERM that ended this process at once would leave JupyterLab and its kernel behind.
@@ -157,7 +157,7 @@ def _wait_for(server: RunningJupyterLab) -> None:
 
 @contextmanager
 def kernel_client(kernel: str) -> Generator["BlockingKernelClient"]:
-    """Connect a client to a kernel on this machine; raise a LabError if it does not respond."""
+    """Connect to a kernel on this machine by its id; raise a LabError if it does not respond."""
     from jupyter_client import BlockingKernelClient
 
     connection = Path(jupyter_runtime_dir()) / f"kernel-{kernel}.json"

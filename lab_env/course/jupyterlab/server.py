@@ -18,7 +18,7 @@ ENDING = "Ctrl-C ends JupyterLab. The services run until: .venv/bin/lab down"
 
 @dataclass(frozen=True)
 class Server:
-    """The command that starts a JupyterLab, and its address for programs on this machine."""
+    """The command that starts JupyterLab, and its address for programs on this machine."""
 
     command: list[str]
     environment: dict[str, str]
@@ -27,7 +27,7 @@ class Server:
 
 
 def jupyterlab(notebook: str, browser: bool) -> Server:
-    """Build the command that starts JupyterLab on a notebook, a path below its root folder."""
+    """Build the command that opens a notebook, given its path below JupyterLab's root folder."""
     port, opened_by = free_port(settings().jupyter_port), token()
     url = f"http://{settings().client_host}:{port}"
     # Kernels run in their notebook's folder, where a relative LAB_HOME would name another folder.
@@ -66,7 +66,7 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
 
 
 def _accepted(page: str) -> list[str]:
-    """Return options that make JupyterLab accept requests only from its own pages."""
+    """Return the options that make JupyterLab accept requests from its own pages only."""
     if not settings().public_url:
         return []
     origin = page.lower()  # as a browser sends it
@@ -76,12 +76,12 @@ def _accepted(page: str) -> list[str]:
 
 
 def page(url: str, notebook: str, opened_by: str) -> str:
-    """Return a notebook's URL for a browser, with the token."""
+    """Return a notebook's URL for a browser, including the token."""
     return settings().browser_url(f"{url}/lab/tree/{notebook}?token={opened_by}")
 
 
 def token() -> str:
-    """Return this lab's token. It never changes, so open pages stay valid after a restart."""
+    """Return this lab's token, which never changes, so open pages stay valid after a restart."""
     if "token" not in read_state().get("jupyter", {}):
         update_state("jupyter", token=new_secret())
     return read_state()["jupyter"]["token"]

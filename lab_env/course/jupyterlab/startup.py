@@ -1,6 +1,6 @@
-"""Startup script of each kernel in the lab's JupyterLab: shows errors as cards.
+"""Startup script of every kernel in the lab's JupyterLab: shows errors as cards.
 
-Names defined here would be visible in the notebook, so it defines none.
+It defines no names, because they would be visible in the notebook.
 """
 
 __import__("lab_env.course.known_errors", fromlist=["_"]).explain_errors()

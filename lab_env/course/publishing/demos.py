@@ -1,6 +1,6 @@
 """`lab demo`: prepares a demo in advance, so that its data is written and Spark is warm.
 
-It starts JupyterLab and runs the cells under "Prepare" in the kernel of the notebook's page.
+It starts JupyterLab and runs the cells under "Prepare" in the kernel of the open notebook.
 """
 
 from contextlib import nullcontext
@@ -38,7 +38,7 @@ def notebook_of(name: str) -> str:
 
 @dataclass(frozen=True)
 class RunningDemo:
-    """A demo open in a running JupyterLab; `notes` is the notebook with the speaker's notes."""
+    """A demo open in JupyterLab; `address` and `notes` are URLs, `notes` with speaker notes."""
 
     jupyterlab: RunningJupyterLab
     address: str
@@ -58,7 +58,7 @@ def show(name: str, report_progress: Progress) -> RunningDemo:
 
 
 def prepare(server: RunningJupyterLab, copy: Path, path: str) -> None:
-    """Run the cells before the question in the notebook's own kernel, and store their outputs."""
+    """Run the cells before the question in the notebook's kernel, and store their outputs."""
     notebook = nbformat.read(copy, as_version=4)
     with kernel_client(server.fresh_kernel(path)) as client:
         for cell in notebook.cells:
@@ -70,7 +70,7 @@ def prepare(server: RunningJupyterLab, copy: Path, path: str) -> None:
 
 
 def slides(name: str, report_progress: Progress) -> Path:
-    """Run a demo and build its slides with the speaker's notes; return the HTML file."""
+    """Run a demo and build slides with speaker notes; return the HTML file's path."""
     from lab_env.course.publishing.slides import make_slides
 
     report_progress(f"{name}: running the demo")

@@ -1,4 +1,4 @@
-"""Takes a screenshot of a part of a lesson's page for the README. It needs Chromium on PATH.
+"""Takes the README's screenshot of a lesson's page. Needs Chromium on PATH.
 
 Run `.venv/bin/python -m lab_env.course.publishing.lesson_page` after `make site`.
 """
@@ -18,7 +18,7 @@ COLOURS = 96  # keeps the file small; the page has fewer but for the smoothing o
 
 
 def photograph() -> None:
-    """Save a screenshot of the page from the cell with `BEGIN` to the one with `END`."""
+    """Save a screenshot of the page, from the cell that contains `BEGIN` to that with `END`."""
     from PIL import Image
     from playwright.sync_api import sync_playwright
 

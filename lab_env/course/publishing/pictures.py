@@ -1,4 +1,4 @@
-"""The README's picture of one update, drawn by the course's own code from a recorded run.
+"""Draws the README's picture of one update from a recorded run, with the course's own code.
 
 Code hosts such as GitHub show an SVG as an image, which cannot load style sheets, fonts or scripts.
 So the SVG has its own light and dark background, and embeds the notebook's drawings as HTML.
@@ -19,7 +19,7 @@ TYPES = {"COPY_ON_WRITE": "Copy-on-Write", "MERGE_ON_READ": "Merge-on-Read"}
 
 @dataclass(frozen=True)
 class Picture:
-    """One picture, its size in pixels; each part is a heading and a drawing in XHTML."""
+    """One picture, with its size in pixels; each part is a heading and a drawing in XHTML."""
 
     name: str
     alt: str
@@ -38,7 +38,7 @@ class Picture:
 
 
 def pictures() -> list[Picture]:
-    """All drawn pictures, in the order of the README."""
+    """Draw all pictures, in the order of the README."""
     run = recorded_run()
     before = recorded_table("before")
     after = recorded_table("after", since=before)
@@ -60,7 +60,7 @@ def _described(table: Snapshot, file: DataFile) -> str:
 
 
 def drift() -> list[str]:
-    """Return the names of pictures whose file is missing or differs from a new drawing."""
+    """Return the names of pictures whose file is missing or outdated."""
     return [
         picture.name
         for picture in pictures()

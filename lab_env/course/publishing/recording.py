@@ -1,6 +1,6 @@
-"""The recorded run that the README's picture shows: lesson 05 up to its first update.
+"""Records lesson 05 up to its first update, for the README's picture.
 
-The recording contains the files that `lab_env.tables.hudi` reads, so the tables can be drawn again
+The recording contains the files that `lab_env.tables.hudi` reads, so the tables can be redrawn
 without any services.
 """
 
@@ -41,7 +41,7 @@ class RecordedTable:
 
 
 def record_table(files: TableFiles) -> dict[str, Any]:
-    """Return a table's listing and the content of the files that `read_table` reads, JSON-ready."""
+    """Return a table's file listing and the files that `read_table` reads, ready for JSON."""
     contents: dict[str, str] = {}
 
     class Watched:
@@ -60,7 +60,7 @@ def record_table(files: TableFiles) -> dict[str, Any]:
 
 
 def record(target: Path = RECORDING) -> Path:
-    """Run lesson 05 up to its update, which recreates its tables; save the picture's files."""
+    """Run lesson 05 up to its update, which recreates its tables, and save the recording."""
     namespace: dict[str, Any] = {}
     tables = {}
     for source in _code_until(MOMENTS["after"]):
@@ -78,12 +78,12 @@ def record(target: Path = RECORDING) -> Path:
 
 
 def recorded_run() -> dict[str, Any]:
-    """Return the recorded run: its day, machine and tables."""
+    """Load the recorded run: its day, machine and tables."""
     return json.loads(RECORDING.read_text(encoding="utf-8"))
 
 
 def recorded_table(moment: str, since: Snapshot | None = None) -> Snapshot:
-    """Return the recorded table at one of `MOMENTS`; `since` marks the files that are new."""
+    """Return the recorded table at one of `MOMENTS`; files newer than `since` are marked as new."""
     return read_table(RecordedTable(recorded_run()["tables"][moment]), since)
 
 

@@ -1,4 +1,4 @@
-"""`lab room`: open a room, join one, leave it, and report the doctor's verdict."""
+"""`lab room`: opens, joins or leaves a room; also sends it the verdict of `lab doctor`."""
 
 import ipaddress
 import secrets
@@ -33,9 +33,9 @@ EXPOSED = (
 
 
 def open_room(bind: str, new_code: bool, say: Callable[[str], None], warn: Callable[[str], None]):
-    """Serve a room on an IPv4 address, or on LAB_BIND if it is empty, until Ctrl-C.
+    """Serve a room on an IPv4 address, by default LAB_BIND, until Ctrl-C.
 
-    A new code makes all seats join again. `warn` is called if other machines can reach the
+    With a new code, all seats must join again. `warn` is called if other machines can reach the
     room.
     """
     from lab_env.course.room.overview import Overview
@@ -66,7 +66,7 @@ def open_room(bind: str, new_code: bool, say: Callable[[str], None], warn: Calla
 
 
 def join(address: str, code: str, name: str, findings: Sequence[Finding]) -> tuple[int, Report]:
-    """Join a room; return the seat's number and the report that was sent."""
+    """Join a room and send a first report; return the seat's number and that report."""
     address, code = _address(address), code.strip().lower()
     if not is_code(code):
         raise LabError(f"{code!r} is not a room's code.", "type it as the page shows it: abcd-2345")
@@ -95,7 +95,7 @@ def join(address: str, code: str, name: str, findings: Sequence[Finding]) -> tup
 
 
 def leave() -> bool:
-    """Leave the room; return False if none was joined."""
+    """Leave the room; return False if this lab had joined none."""
     joined = membership()
     (home() / FILE).unlink(missing_ok=True)
     if joined:
@@ -105,7 +105,7 @@ def leave() -> bool:
 
 
 def tell_verdict(findings: Sequence[Finding]) -> None:
-    """Send the doctor's findings to the room, if this lab joined one."""
+    """Send the verdict on `lab doctor`'s findings to the room, if this lab has joined one."""
     if joined := membership():
         verdict, subjects = verdict_of(findings)
         joined = joined.model_copy(update={"doctor": verdict, "doctor_about": subjects})
@@ -117,7 +117,7 @@ def tell_verdict(findings: Sequence[Finding]) -> None:
 
 
 def verdict_of(findings: Sequence[Finding]) -> tuple[str, tuple[str, ...]]:
-    """Return the worst verdict and its subjects, without details that reveal paths or addresses."""
+    """Return the worst verdict and the subjects that have it, without paths or addresses."""
     for worst in ("fail", "warn"):
         if subjects := {finding.subject for finding in findings if finding.verdict == worst}:
             return worst, tuple(sorted(subjects))
@@ -145,7 +145,7 @@ def _send_or_say(joined: Membership, report: Report) -> int:
 
 
 def kept_secrets(new: bool) -> tuple[str, str]:
-    """Return the room's code and key, which are kept so that seats need not join again."""
+    """Return the room's code and key, which are stored so that seats need not join again."""
     known = read_state().get("room", {})
     if new or not {"code", "key"} <= known.keys():
         letters = "".join(secrets.choice(ALPHABET) for _ in range(8))
@@ -165,7 +165,7 @@ def _ipv4(address: str) -> str:
 
 
 def _addresses(host: str) -> list[str]:
-    """Return the server's addresses for seats; for 0.0.0.0, those of this machine."""
+    """Return the addresses at which seats reach the server; for 0.0.0.0, this machine's."""
     if host != "0.0.0.0":
         return [host]
     found = (
@@ -180,7 +180,7 @@ def _addresses(host: str) -> list[str]:
 
 
 def _address_of_route() -> str:
-    """Return this machine's address on its default route, sending nothing; empty if none."""
+    """Return this machine's address on its default route, or empty text; no packet is sent."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe, suppress(OSError):
         probe.connect(("192.0.2.1", 9))
         return probe.getsockname()[0]

@@ -1,8 +1,8 @@
-"""Identifies a check's message by an id that reveals nothing of the learner's answer.
+"""Identifies a check's message by an id that reveals nothing about the learner's answer.
 
-A message often includes the learner's answer: "You say 3; the listing has 4." In the source of the
-checks it is a template with holes. A seat sends only the template's id, and the room looks the
-template up in its own copy of the course: "You say …; the listing has …."
+A message often includes the learner's answer: "You say 3; the listing has 4." In the checks' source
+it is a template with placeholders. A seat sends only the template's id, and the room looks it up in
+its own copy of the course: "You say …; the listing has …."
 """
 
 import ast
@@ -39,20 +39,20 @@ Parts = tuple[str, ...]
 
 
 def message_id(lesson: str, text: str) -> str:
-    """Return the id of the lesson's message that matches a text best; empty if none does."""
+    """Return the id of the lesson's message that best matches a text; empty if none does."""
     fitting = [parts for parts in _messages(lesson).values() if _fits(parts, text)]
     best = max(fitting, key=_own_characters, default=None)
     return _id(best) if best else ""
 
 
 def message_text(lesson: str, known_id: str) -> str:
-    """Return the message with this id, with `…` for each hole; empty if there is none."""
+    """Return the message with this id, with `…` for each placeholder; empty if there is none."""
     parts = _messages(lesson).get(known_id) if known_id else None
     return HOLE.join(parts) if parts else ""
 
 
 def error_name(text: str) -> str:
-    """Return the exception's name at the start of an error card; empty if it is not well known."""
+    """Return the exception's name at the start of an error card; empty if not in `KNOWN_ERRORS`."""
     found = re.match(r"(\w+)\b", text)
     return found[1] if found and found[1] in KNOWN_ERRORS else ""
 
@@ -87,7 +87,7 @@ def _templates_in(tree: ast.AST) -> Iterator[Parts]:
 
 
 def _parts(node: ast.AST) -> Parts | None:
-    """Return the template of a string expression: its fixed parts; None for other expressions."""
+    """Return the fixed parts of a string expression's template; None for other expressions."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return (node.value,)
     if isinstance(node, ast.JoinedStr):
@@ -108,7 +108,7 @@ def _parts(node: ast.AST) -> Parts | None:
 
 
 def _fits(parts: Parts, text: str) -> bool:
-    """True if a text is the template with its holes filled."""
+    """True if a text is the template with its placeholders filled."""
     if len(parts) == 1:
         return text == parts[0]
     first, *inner, last = parts

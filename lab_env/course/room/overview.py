@@ -1,4 +1,4 @@
-"""The room's data about its seats, kept in memory until the room closes."""
+"""The room's data about its seats, held in memory until the room closes."""
 
 import math
 import time
@@ -21,9 +21,9 @@ class RoomFull(Exception):
 
 @dataclass
 class SeatState:
-    """The latest reports of a seat; times are in seconds of the overview's clock.
+    """A seat's latest report and activity; times are in seconds on the overview's clock.
 
-    `failing` has the time of the first failure by exercise, or by lesson if it failed to start.
+    `failing` has the time of the first failure, by exercise, or by lesson if it failed to start.
     """
 
     number: int
@@ -34,13 +34,13 @@ class SeatState:
 
     @property
     def stuck_since(self) -> float | None:
-        """Time when the last checked exercise first failed; None if it has been passed."""
+        """The time when the last checked exercise first failed; None if it has since passed."""
         return self.failing.get(_place(self.report))
 
 
 @dataclass(frozen=True)
 class Row:
-    """One seat as text for the page, which must escape every field."""
+    """One seat's row on the page, as text; the page must escape every field."""
 
     label: str
     where: str
@@ -55,7 +55,7 @@ class Row:
 
 
 class Overview:
-    """The seats of a room; `clock` returns monotonic seconds."""
+    """All seats of a room; `clock` returns monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic):
         self._clock = clock
@@ -69,7 +69,7 @@ class Overview:
         }
 
     def receive(self, report: Report) -> int:
-        """Store a report and return the seat's number; raise RoomFull for a seat too many."""
+        """Store a report and return the seat's number; raise RoomFull if the room is full."""
         now = self._clock()
         with self._lock:
             if report.leaving:
@@ -100,7 +100,7 @@ class Overview:
         return self._seats[report.seat]
 
     def rows(self) -> list[Row]:
-        """Return all seats: the longest stuck first, then those not stuck, longest idle first."""
+        """Return all seats: the longest stuck first, then the others, longest idle first."""
         now = self._clock()
         with self._lock:
             seats = [replace(s, failing=dict(s.failing)) for s in self._seats.values()]
@@ -108,7 +108,7 @@ class Overview:
         return [self._row(seat, now) for seat in sorted(seats, key=_order)]
 
     def stuck_at(self) -> list[tuple[str, int]]:
-        """Return each exercise where seats are stuck, with their number, most seats first."""
+        """Return the number of stuck seats per exercise, highest first."""
         counts: dict[str, int] = {}
         with self._lock:
             for seat in self._seats.values():

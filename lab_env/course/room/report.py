@@ -1,7 +1,7 @@
-"""A seat's report to the room: one small JSON object, the same for each check and heartbeat.
+"""A seat's report to the room: a small JSON object, with the same fields for checks and heartbeats.
 
 Every field is a number, an id or a word from a fixed list, except the name that the learner gave.
-The room refuses any other field, so an answer cannot be sent.
+The room rejects all other fields, so an answer cannot be sent.
 """
 
 import re
@@ -18,11 +18,11 @@ Word = Annotated[str, Field(pattern=r"^[a-z][a-z_-]{0,19}$")]
 
 
 class Report(BaseModel):
-    """Everything that a seat reports.
+    """All data that a seat sends.
 
-    `doctor` is the verdict of `lab doctor` and `doctor_about` its subjects, never its findings.
+    `doctor` is the verdict of `lab doctor`; `doctor_about` names its subjects, never details.
     `message` is the id of the check's message (`lab_env.course.room.messages`), and `error` the
-    name of a well-known exception in the learner's code.
+    name of a well-known exception raised by the learner's code.
     """
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
@@ -51,7 +51,7 @@ class Report(BaseModel):
 
 
 def parse_report(body: bytes) -> Report | None:
-    """Parse a request's body; None if it is not a report."""
+    """Parse a request's body; return None if it is not a valid report."""
     try:
         return Report.model_validate_json(body)
     except ValidationError:
@@ -63,5 +63,5 @@ def is_name(text: str) -> bool:
 
 
 def is_code(text: str) -> bool:
-    """True if the text looks like a room's code."""
+    """True if the text has the form of a room's code."""
     return bool(re.fullmatch(r"[a-z0-9]{4}-[a-z0-9]{4}", text))

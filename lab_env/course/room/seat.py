@@ -1,7 +1,7 @@
-"""A seat's side of the room: reports the results of a lesson's checks, and sends heartbeats.
+"""A seat's client: sends the results of a lesson's checks and heartbeats to the room.
 
-One background thread does all of this, so a room that does not answer does not slow the lesson
-down: the thread gives up after one second, and the learner sees one line.
+A background thread does the sending, so an unreachable room does not slow the lesson down: the
+thread gives up after one second, and the learner sees one line.
 """
 
 import json
@@ -31,7 +31,7 @@ DOCTOR_EVERY_S = 60.0
 
 
 class Membership(BaseModel):
-    """A seat's membership of a room, whose URL is `address`; the content of `room.json`."""
+    """A seat's membership of a room, as stored in `room.json`; `address` is the room's URL."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -44,7 +44,7 @@ class Membership(BaseModel):
 
 
 class Refused(Exception):
-    """The room answered, but refused the report with this HTTP status."""
+    """The room responded, but rejected the report with this HTTP status."""
 
     def __init__(self, status: int):
         super().__init__(f"HTTP status {status}")
@@ -52,7 +52,7 @@ class Refused(Exception):
 
 
 def membership() -> Membership | None:
-    """Return this lab's membership of a room; None if it joined none, or the file is damaged."""
+    """Return this lab's membership of a room; None if there is none or the file is damaged."""
     try:
         return Membership.model_validate_json((settings().home / FILE).read_bytes())
     except (OSError, LabError, ValidationError):
@@ -60,7 +60,7 @@ def membership() -> Membership | None:
 
 
 def about(joined: Membership, **activity: Any) -> Report:
-    """Build a seat's report; `activity` has the fields of `Report` about the lesson."""
+    """Build a seat's report; `activity` has those fields of `Report` that concern the lesson."""
     who = joined.model_dump(include={"seat", "name", "doctor", "doctor_about"})
     return Report(**who, **activity)
 
@@ -91,7 +91,7 @@ def send(joined: Membership, report: Report) -> int:
 
 @dataclass(frozen=True)
 class Activity:
-    """Last activity in this process's lesson; `text`, shown to the learner, never leaves it."""
+    """The last activity in this process's lesson; `text`, shown to the learner, is never sent."""
 
     at: float
     lesson: str = ""
@@ -105,7 +105,7 @@ class Activity:
         return message_id(self.lesson, self.text) if self.outcome == "not yet" else ""
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of `Report` for this activity."""
+        """Return this activity as fields of `Report`."""
         failed = self.outcome == "error in your code"
         return {
             "lesson": self.lesson,
@@ -119,7 +119,7 @@ class Activity:
 
 
 class Seat:
-    """Reports this process's activity to the room that `joined` returns, if any."""
+    """Reports this process's activity to a room; `joined` returns the membership, if any."""
 
     def __init__(self, joined: Callable[[], Membership | None] = membership):
         self._joined = joined
@@ -134,7 +134,7 @@ class Seat:
 
     @contextmanager
     def entering(self, lesson: str) -> Generator[None]:
-        """Report that the lesson (not a demo) started in the body, or that it failed to start."""
+        """Report whether the lesson started in the body; demos report only a failure to start."""
         try:
             yield
         except LabError:
@@ -146,7 +146,7 @@ class Seat:
             self._report(Activity(time.monotonic(), lesson))
 
     def checked(self, exercise: str, outcome: str, attempts: int, text: str = "") -> None:
-        """Report a check's result without waiting; only the id of `text` is sent."""
+        """Report a check's result in the background; of `text`, only the message's id is sent."""
         if outcome != "not attempted" and self._joined():
             now = time.monotonic()
             self._report(Activity(now, exercise[:2], exercise, outcome, attempts, text))
@@ -185,7 +185,7 @@ class Seat:
                 self._lost = True
 
     def _call_doctor(self) -> None:
-        """Start `lab doctor` if needed, at most once a minute; it sends its verdict to the room."""
+        """If needed, start `lab doctor`, which reports to the room; at most once a minute."""
         if self._doctor:
             self._doctor.poll()  # so that it does not stay as a zombie
         if self._needs_doctor and time.monotonic() - self._examined_at >= DOCTOR_EVERY_S:

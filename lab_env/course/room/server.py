@@ -1,6 +1,6 @@
 """The room's HTTP server: receives the seats' reports and serves the instructor's page.
 
-Seats need the room's code and the page needs a separate key, so seats cannot see the page.
+Seats send the room's code. The page needs a separate key, so learners cannot open it.
 """
 
 import json
@@ -32,7 +32,7 @@ HEADERS = {
 
 
 class RoomServer(ThreadingHTTPServer):
-    """Serves one room until `shutdown`; seats need the code, and the page needs the key."""
+    """Serves one room until `shutdown`; seats must send the code, and the page needs the key."""
 
     daemon_threads = True
     request_queue_size = MAX_CONNECTIONS
@@ -45,7 +45,7 @@ class RoomServer(ThreadingHTTPServer):
         super().__init__(address, _Handler)
 
     def process_request(self, request, client_address) -> None:
-        """Serve a connection in its own thread; close it if there are too many."""
+        """Serve a connection in its own thread; close it if too many are open."""
         if self._free.acquire(blocking=False):
             super().process_request(request, client_address)
         else:
@@ -58,7 +58,7 @@ class RoomServer(ThreadingHTTPServer):
         self.server_name, self.server_port = str(host), int(port)
 
     def process_request_thread(self, request, client_address) -> None:
-        """Serve a connection, for at most `LONGEST_S` seconds."""
+        """Serve a connection for at most `LONGEST_S` seconds."""
         end = Timer(LONGEST_S, _cut, [request])
         end.daemon = True
         end.start()
@@ -69,7 +69,7 @@ class RoomServer(ThreadingHTTPServer):
             self._free.release()
 
     def handle_error(self, request, client_address) -> None:
-        """Ignore clients that went away."""
+        """Ignore errors caused by clients that disconnected."""
 
 
 def page(overview: Overview, join: str) -> str:
@@ -115,7 +115,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._take(body)
 
     def _body(self) -> bytes | None:
-        """Read the request's body. If it cannot be a report, send an error and return None."""
+        """Read the request's body; if it cannot be a report, send an error and return None."""
         length = self.headers.get("Content-Length", "")
         if not (length.isascii() and length.isdigit()):
             self._answer(411, "A report needs a Content-Length.")

@@ -12,8 +12,8 @@ from lab_env.platform.processes.tree import kill_processes, process_tree
 def frozen(pid: int) -> Generator[None]:
     """Freeze a process tree (SIGSTOP) while the body runs, then continue it (SIGCONT).
 
-    From outside it looks like a hanging program: it is alive and its sockets accept connections,
-    but it does nothing. It can be killed while frozen.
+    From outside, the program seems to hang: it is alive and its sockets accept connections, but it
+    does nothing. A frozen program can be killed.
     """
     psutil.Process(pid).suspend()  # first, so that it cannot start another process
     tree = process_tree(pid)
@@ -29,5 +29,5 @@ def frozen(pid: int) -> Generator[None]:
 
 
 def kill(pid: int) -> None:
-    """Kill a process tree (SIGKILL), as a machine crash would, and wait until it is gone."""
+    """Kill a process tree (SIGKILL), as a machine crash would, and wait until it has ended."""
     kill_processes(process_tree(pid))

@@ -1,7 +1,7 @@
 """A second object store on a disk small enough to fill: a tmpfs in its own mount namespace.
 
-It uses no space on this machine's disks and leaves nothing behind, because the namespace ends with
-the store. It needs a user who may create namespaces.
+It uses no space on this machine's disks and leaves nothing behind, because the namespace disappears
+with the store. The user must be allowed to create namespaces.
 """
 
 import contextlib
@@ -29,14 +29,14 @@ KEPT_VARIABLES = ("MINIO_ROOT_USER", "MINIO_ROOT_PASSWORD", "MINIO_REGION", "MIN
 
 
 class SmallStore:
-    """An object store, at these endpoints, on a small disk; `disk` is its path for this process."""
+    """An object store on a small disk; `disk` is the path of the disk as this process sees it."""
 
     def __init__(self, endpoints: Endpoints, disk: Path):
         self.endpoints = endpoints
         self._ballast = disk / "ballast"
 
     def fill(self) -> int:
-        """Fill its disk completely; return the number of bytes written."""
+        """Fill the disk completely; return the number of bytes written."""
         written = 0
         with self._ballast.open("wb", buffering=0) as file, contextlib.suppress(OSError):
             while True:
@@ -59,10 +59,10 @@ class SmallStore:
 
 @contextlib.contextmanager
 def small_store(endpoints: Endpoints, megabytes: int = 256) -> Generator[SmallStore | None]:
-    """Run a second MinIO, of the lab's version, on a small disk while the body runs.
+    """Run a second MinIO of the same version on a small disk while the body runs.
 
-    Yield the store, with an empty bucket; None if this machine does not allow such a disk, or the
-    store does not start. The lab's own MinIO must run.
+    Yield the store with an empty bucket, or None if this machine does not allow such a disk or the
+    store does not start. The lab's own MinIO must be running.
     """
     with tempfile.TemporaryDirectory(prefix="lab-small-store-") as folder:
         disk = Path(folder) / "data"

@@ -33,7 +33,7 @@ def classify(method: str, key: str) -> str:
     """Return the class of a request: the part of a stream or Hudi table that it writes.
 
     One of `CLASSES`; `other` for any other write, `read` for GET, HEAD and listings, `delete` for
-    deletions. The key is without the bucket.
+    deletions. The key does not include the bucket.
     """
     if method in ("GET", "HEAD"):
         return "read"
@@ -66,7 +66,7 @@ def _instant_class(key: str, name: str) -> str:
 
 @dataclass
 class Request:
-    """One request through the gate."""
+    """One request that passes through the gate."""
 
     number: int  # counted from 1
     at: float  # time of arrival, seconds since 1970
@@ -80,7 +80,7 @@ class Request:
 
 @dataclass
 class Rule:
-    """A fault to apply to one request, or to several of a class in a row."""
+    """A fault to apply to one request of a class, or to several consecutive ones."""
 
     kind: str  # class of the request; `any` for every write, `read` for every GET, HEAD and listing
     action: str  # one of `ACTIONS`
@@ -95,7 +95,7 @@ class Rule:
     released: threading.Event = field(default_factory=threading.Event, repr=False)
 
     def matches(self, request: Request) -> bool:
-        """Count the request if it is of the rule's class; return True if the rule acts on it."""
+        """Count the request if it has the rule's class; return True if the rule applies to it."""
         is_write = request.method in ("PUT", "POST")
         fits = is_write if self.kind == "any" else request.kind == self.kind
         if not fits or self.part not in request.key or self.released.is_set():
@@ -104,12 +104,12 @@ class Rule:
         return self.k <= self.seen < self.k + self.times
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the rule has acted on a request; return False after the timeout."""
+        """Wait until the rule has been applied to a request; return False after the timeout."""
         return self.reached.wait(seconds)
 
 
 class Gate:
-    """The proxy; it serves in its own thread until it is closed."""
+    """The proxy; it runs in its own thread until it is closed."""
 
     def __init__(self, upstream: str, host: str = "127.0.0.1"):
         target = urlsplit(upstream)
@@ -138,9 +138,9 @@ class Gate:
         return f"http://{self._host}:{self._server.sockets[0].getsockname()[1]}"
 
     def arm(self, kind: str, action: str, **options) -> Rule:
-        """Replace all rules with a new one, a `Rule` with these fields.
+        """Replace all rules with one new `Rule` that has these fields.
 
-        Requests held by earlier rules continue. An unknown class or action is a `ValueError`.
+        Requests held by earlier rules continue. An unknown class or action raises `ValueError`.
         """
         if kind not in (*CLASSES, "any", "other", "read") or action not in ACTIONS:
             raise ValueError(f"no class {kind!r} or no action {action!r}")
@@ -149,7 +149,7 @@ class Gate:
         return rule
 
     def disarm(self) -> None:
-        """Remove the rules; a held request continues."""
+        """Remove all rules; held requests continue."""
         self._replace([])
 
     def _replace(self, rules: list[Rule]) -> None:
@@ -278,7 +278,7 @@ class _Store:
 
 
 async def _head(reader: asyncio.StreamReader) -> bytes:
-    """Read the first line and the headers; empty if the connection has ended."""
+    """Read the first line and the headers; return no bytes if the connection has ended."""
     try:
         return await reader.readuntil(b"\r\n\r\n")
     except asyncio.IncompleteReadError:

@@ -7,7 +7,7 @@ MOMENT = "2026-11-20T10:00:00.000000Z"
 
 
 def odd_messages(order_id: str = "O-1") -> dict[str, bytes]:
-    """Return the invalid messages by defect; each is otherwise a new order of 5.00.
+    """Return the invalid messages by defect; apart from that, each is a new order of 5.00.
 
     The order's id must never appear in a table.
     """

@@ -18,7 +18,7 @@ RESTART_S = 10  # a supervisor that restarts nothing by then has given the servi
 
 @contextmanager
 def paused(name: str) -> Generator[None]:
-    """Freeze a service while the body runs: its port stays open, but it answers nothing."""
+    """Freeze a service while the body runs: its port stays open, but it does not respond."""
     with frozen(pid_of(name)):
         yield
 
@@ -55,7 +55,7 @@ def refuse_client(name: str, client: psutil.Process, attempts: int = 3) -> None:
 
 
 def pid_of(name: str) -> int:
-    """Process id of a running service; an error if it does not run here."""
+    """Process id of a running service; raise `LabError` if it is not running in this lab."""
     service = services.service(name)
     program = supervisor.status_of(service.name)
     if program is None or not program.pid:

@@ -25,7 +25,7 @@ def open_batches(
     """Return, by sink, the batch that a writer has planned but not committed.
 
     Such a batch has an offset file and no commit file in its checkpoint; after a restart Spark
-    replays it. Each of the sinks must have planned a batch.
+    replays it. Every sink must have planned at least one batch.
     """
     base = Job.load(writer.folder / "job.json").base
     newest = {sink: read_checkpoint(endpoints, checkpoint_path(base, sink))[-1] for sink in sinks}

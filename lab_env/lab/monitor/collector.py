@@ -26,7 +26,7 @@ Report = Callable[[str], object]
 
 
 class Latest(Generic[Read]):
-    """Newest result of a function that reads something and may fail or hang."""
+    """Newest result of a read that is repeated and may fail or hang."""
 
     def __init__(self, read: Callable[[], Read], clock: Callable[[], float] = time.monotonic):
         self._read = read
@@ -75,7 +75,7 @@ class Latest(Generic[Read]):
 class Watch:
     """Latest values read from one pipeline's topic, checkpoint and table.
 
-    `report` receives a line when the reason why a part is unreadable changes.
+    `report` is called with a line of text whenever the reason why a part is unreadable changes.
     """
 
     def __init__(self, endpoints: Endpoints, pipeline: Pipeline, report: Report):
@@ -136,7 +136,7 @@ class Watch:
 
 
 class Collector:
-    """All watched pipelines of the lab with this LAB_HOME; see `Watch`."""
+    """Collects the samples of all watched pipelines of this LAB_HOME; see `Watch`."""
 
     def __init__(self, home: Path, endpoints: Endpoints, report: Report = lambda line: None):
         self._home = home

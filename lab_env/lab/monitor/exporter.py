@@ -1,10 +1,10 @@
 """Serves the metrics of the watched pipelines: `python -m lab_env.lab.monitor.exporter ...`.
 
-It measures when Prometheus asks. A value that could not be read for five seconds is left out, and
-the log says why; ages are recomputed for each scrape. The lab runs it as the service `exporter`. To
+It measures on each scrape. A value that could not be read for five seconds is left out, and the log
+gives the reason; ages are recomputed for each scrape. The lab runs it as the service `exporter`. To
 watch other pipelines, it needs a folder with the file `lessons/NAME/watched.json`, the addresses of
-broker and store, and the store's keys in the environment. It takes a table's instant times as UTC,
-as the lab's writers write them.
+broker and store, and the store's keys in the environment. It interprets a table's instant times as
+UTC, which the lab's writers use.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def budget(scrape_timeout: str | None) -> float:
 
 
 class _Families:
-    """Samples with the interface of a prometheus_client collector."""
+    """Wraps samples as a prometheus_client collector."""
 
     def __init__(self, samples: Iterable[Sample]):
         self._samples = sorted(samples, key=lambda sample: sample.metric)

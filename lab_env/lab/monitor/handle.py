@@ -21,7 +21,7 @@ GONE = "gone"
 
 @dataclass(frozen=True)
 class RulesTest:
-    """Verdict of `promtool test rules`."""
+    """Result of `promtool test rules`."""
 
     ok: bool  # every test passed
     output: str  # promtool's: expected and actual alerts
@@ -51,16 +51,16 @@ class PrometheusHandle:
         return settings().browser_url(f"{self.url}/consoles/pipeline.html")
 
     def scrape(self, text: str) -> None:
-        """Replace this lesson's scrape jobs: YAML that begins with `scrape_configs:`.
+        """Replace this lesson's scrape jobs with this YAML, which begins with `scrape_configs:`.
 
-        If Prometheus refuses them, the earlier ones stay.
+        If Prometheus rejects them, the previous ones stay in effect.
         """
         self._server.use_scrape(self._namespace, text)
 
     def rules(self, text: str) -> None:
-        """Replace this lesson's alert rules: YAML that begins with `groups:`.
+        """Replace this lesson's alert rules with this YAML, which begins with `groups:`.
 
-        If Prometheus refuses them, the earlier ones stay.
+        If Prometheus rejects them, the previous ones stay in effect.
         """
         self._server.use_rules(self._namespace, text)
 
@@ -78,9 +78,9 @@ class PrometheusHandle:
         return metrics_client.alerts(self.url)
 
     def wait_for_alert(self, name: str, state: str = "firing", seconds: float = 30) -> float:
-        """Wait until an alert is `pending`, `firing` or `gone` (neither), and return the seconds.
+        """Wait until an alert is `pending`, `firing` or `gone` (neither); return the seconds taken.
 
-        After `seconds`, raise `LabError`.
+        If that takes longer than `seconds`, raise `LabError`.
         """
         began = time.monotonic()
         while True:
@@ -98,7 +98,7 @@ class PrometheusHandle:
             time.sleep(0.2)
 
     def test_rules(self, rules: str, tests: str) -> RulesTest:
-        """Test rules on made-up series with `promtool test rules`; needs no server.
+        """Test rules on invented series with `promtool test rules`; needs no server.
 
         The tests are YAML as in promtool's test files; `rule_files` may be left out.
         """

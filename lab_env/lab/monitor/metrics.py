@@ -57,7 +57,7 @@ class Position:
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic on the broker, and a reader's position in it; each mapping is by topic partition."""
+    """A topic on the broker and a reader's position in it; the keys are topic partitions."""
 
     ends: Mapping[int, int]  # offset after the newest message
     position: Position | None = None  # None if unknown
@@ -137,7 +137,7 @@ def _age(metric: str, labels: Mapping[str, str], at: float, now: float) -> Itera
 def _clock_ahead(
     labels: Mapping[str, str], part: str, times: Iterable[float], now: float
 ) -> Sample:
-    """Return the seconds by which the newest of the given times is ahead of this clock."""
+    """Return how many seconds the newest of the given times is ahead of this machine's clock."""
     ahead = max((at - now for at in times), default=0.0)
     value = ahead if ahead > CLOCK_LIMIT_S else 0.0
     return Sample("pipeline_clock_ahead_seconds", {**labels, "part": part}, value)

@@ -21,7 +21,7 @@ TIMEOUT_S = 3.0
 
 
 def read_position(endpoints: Endpoints, checkpoint: str) -> Position:
-    """Return the position after a query's last committed batch, or else its start position.
+    """Return the position after a query's last committed batch; before one, the start position.
 
     If there is no checkpoint, or its query does not read exactly one topic, raise `LabError`.
     """
@@ -35,7 +35,7 @@ def read_position(endpoints: Endpoints, checkpoint: str) -> Position:
 class TopicReader:
     """Reads a topic's end offsets, and the last read and first unread message of a reader.
 
-    It joins no consumer group and commits nothing, so it leaves no trace.
+    It joins no consumer group and commits no offsets, so it leaves no trace on the broker.
     """
 
     def __init__(self, bootstrap: str, topic: str):
@@ -85,7 +85,7 @@ class TopicReader:
         return self._consumer
 
     def _bounds(self, consumer: Consumer) -> dict[int, tuple[int, int]]:
-        """Return, by topic partition, its first offset and the offset after its last message."""
+        """Return each topic partition's first offset and the offset after its last message."""
         known = consumer.list_topics(self._topic, TIMEOUT_S).topics[self._topic]
         if known.error or not known.partitions:
             raise LabError(f"There is no topic {self._topic}.")
@@ -144,12 +144,12 @@ class TableReader:
         self._files = _Remembered(StoredTable(endpoints, path))
 
     def read(self) -> Snapshot:
-        """Read the table's current state; without a table, raise `LookupError`."""
+        """Read the table's current state; raise `LookupError` if there is none."""
         return read_table(self._files)
 
 
 class _Remembered:
-    """A table's files; caches the immutable ones while the listing has them with the same size.
+    """A table's files; caches each immutable one as long as it is listed with the same size.
 
     Files of the timeline and its history are immutable, except the history's `_version_`.
     """

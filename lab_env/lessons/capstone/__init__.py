@@ -1,8 +1,8 @@
-"""The capstone: three systems to build, their events, and the examiner that judges them.
+"""The capstone: three systems for the learner to build, their events, and the examiner.
 
-A variant is a generator of events and an oracle: plain Python that computes the right answers from
+A variant has a generator of events and an oracle: plain Python that computes the right answers from
 the events alone. The examiner delivers the events in parts, kills the learner's job in between, and
-compares the job's answers with the oracle. It reads no options and prescribes no approach.
+compares the job's answers with the oracle's. It never inspects options or prescribes an approach.
 """
 
 from lab_env.lessons.capstone.clickstream import CLICKSTREAM

@@ -1,4 +1,4 @@
-"""Keep the records of exams, and make the certificate: one page that needs no network."""
+"""Stores exam records and renders the certificate, an HTML page that works offline."""
 
 from pathlib import Path
 
@@ -18,14 +18,14 @@ COLOURS = {"passed": "#1a9850", "refused": "#d73027", "not run": "#8C8C8C"}
 
 
 def keep(record: Record) -> Path:
-    """Save the record of an exam; return its file."""
+    """Save an exam's record; return the file's path."""
     path = folder(FOLDER) / f"{record.variant}-{record.seed}.json"
     path.write_text(record.to_json(), encoding="utf-8")
     return path
 
 
 def records() -> list[Record]:
-    """All saved records, oldest first."""
+    """Return all saved records, oldest first."""
     found = [
         Record.from_json(path.read_text(encoding="utf-8")) for path in folder(FOLDER).glob("*.json")
     ]
@@ -33,7 +33,7 @@ def records() -> list[Record]:
 
 
 def newest_passed(variant: str = "") -> Record:
-    """Find the newest passed exam, of one variant or of any."""
+    """Return the newest passed exam of a variant; by default, of any."""
     found = [record for record in records() if variant in ("", record.variant)]
     if passed := [record for record in found if record.passed]:
         return passed[-1]
@@ -49,7 +49,7 @@ def newest_passed(variant: str = "") -> Record:
 
 
 def write_certificate(record: Record) -> Path:
-    """Write the page of a passed exam; return its file."""
+    """Write the certificate of a passed exam; return the file's path."""
     path = folder(FOLDER) / "certificate.html"
     path.write_text(certificate_html(record, progress.read()["predictions"]), encoding="utf-8")
     return path
@@ -84,12 +84,12 @@ def certificate_html(record: Record, predictions: dict[str, dict]) -> str:
 
 
 def phases_html(record: Record) -> str:
-    """Phases of an exam as an HTML table."""
+    """Render an exam's phases as an HTML table."""
     return render("lessons/capstone/record.html.j2", record=record, colours=COLOURS)
 
 
 def phases_text(record: Record) -> str:
-    """Phases of an exam as text."""
+    """Format an exam's phases as text."""
     lines = []
     for number, phase in enumerate(record.phases, 1):
         lines.append(f"{number} {phase.name}: {phase.verdict}, {phase.seconds:.0f} s")

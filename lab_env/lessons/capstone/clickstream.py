@@ -1,4 +1,4 @@
-"""Clicks: sessions with a gap of half an hour, a robot, and visitors who withdraw consent."""
+"""Clickstream variant: sessions split by half-hour gaps, a robot, and withdrawn consent."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ PAGES = ("/", "/search", "/product/17", "/product/4", "/basket", "/checkout", "/
 
 
 class Clickstream(Variant):
-    """One row per view; a session ends when its visitor does nothing for half an hour."""
+    """One row per page view; a session ends after half an hour without activity."""
 
     name = "clickstream"
     title = "Clicks: sessions, and visitors who withdraw consent"
@@ -86,7 +86,7 @@ class Clickstream(Variant):
     )
 
     def generate(self, generator: StoryGenerator) -> None:
-        """Let people and the robot visit the shop."""
+        """Generate the visits of people and of the robot."""
         chance = generator.chance
         people = [f"V-{number:03d}" for number in range(2, VISITORS + 1)]
         # Two views of one visitor in the same second would leave the entry page undefined.
@@ -124,7 +124,7 @@ class Clickstream(Variant):
         generator.add(delivery, event)
 
     def as_sent(self, event: Event, delivery: str) -> Event:
-        """Version 2 puts the page in an object, with its title."""
+        """Return the message's fields; version 2 nests the page and its title in an object."""
         if delivery != VERSION_2 or "page" not in event:
             return event
         fields = dict(event)
@@ -132,15 +132,15 @@ class Clickstream(Variant):
         return fields | {"view": {"path": path, "title": f"Shop {path}"}}
 
     def winners(self, events: Iterable[Event]) -> dict[tuple, Event]:
-        """Each view once."""
+        """Return each view once."""
         return {self.key_of(event): event for event in self.kept(events)}
 
     def row(self, event: Event) -> dict[str, Any]:
-        """View as it was sent."""
+        """Return the view as sent."""
         return {name: event[name] for name in self.rows.columns}
 
     def answer(self, question: Answer, events: list[Event]) -> pd.DataFrame:
-        """Sessions of each visitor."""
+        """Return the sessions of each visitor."""
         views = sorted(
             (event["visitor_id"], event["ts"], event["page"])
             for event in self.winners(events).values()

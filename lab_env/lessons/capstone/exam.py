@@ -1,7 +1,7 @@
-"""The examiner: six phases around the learner's job, which runs in a process that it may kill.
+"""The examiner: tests the learner's job in six phases, in a process that it can kill.
 
-It sees only the job's results: the tables that `answers` returns, the bucket, and the end of its
-process. The exam stops at the first phase that fails.
+It sees only the job's results: the tables that `answers` returns, the bucket, and whether the
+process has ended. The exam stops at the first phase that fails.
 """
 
 import contextlib
@@ -59,7 +59,7 @@ DATA_FILES = (".parquet", ".orc", ".json", ".csv", ".avro", ".txt")
 
 
 class Refused(Exception):
-    """A phase failed; the text says why."""
+    """A phase failed; the message is the reason."""
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Phase:
 
 @dataclass(frozen=True)
 class Record:
-    """Record of an exam, shown on the certificate."""
+    """The results of an exam, shown on the certificate."""
 
     variant: str
     title: str
@@ -94,12 +94,12 @@ class Record:
 
     @property
     def passed(self) -> bool:
-        """True if all six phases are passed."""
+        """True if all six phases passed."""
         return all(phase.verdict == "passed" for phase in self.phases)
 
     @property
     def visible(self) -> str:
-        """Describe the killed delivery's rows in a query before the restart."""
+        """Killed delivery's rows seen before the restart: `all`, `some`, `none` or `unknown`."""
         if self.visible_after_kill is None:
             return "unknown"
         if self.visible_after_kill in (0, self.killed_rows):
@@ -107,21 +107,21 @@ class Record:
         return "some"
 
     def phase(self, name: str) -> Phase:
-        """Find a phase by name."""
+        """Return the phase with this name."""
         return {phase.name: phase for phase in self.phases}[name]
 
     @property
     def refusal(self) -> str:
-        """Message of the refused phase; empty if there is none."""
+        """Message of the phase that failed; empty if none did."""
         return next((phase.message for phase in self.phases if phase.verdict == "refused"), "")
 
     def to_json(self) -> str:
-        """Record as JSON text."""
+        """Return the record as JSON text."""
         return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
 
     @classmethod
     def from_json(cls, text: str) -> "Record":
-        """Parse the result of `to_json`."""
+        """Parse the output of `to_json`."""
         fields = json.loads(text)
         fields["phases"] = tuple(Phase(**phase) for phase in fields["phases"])
         fields["biography"] = tuple(fields["biography"])
@@ -129,23 +129,19 @@ class Record:
 
 
 def variant_named(name: str) -> Variant:
-    """Find a variant by name.
-
-    Raises:
-        LabError: there is none.
-    """
+    """Return the variant with this name; raise a LabError if there is none."""
     if name not in VARIANTS:
         raise LabError(f"There is no variant {name!r}.", f"choose from: {', '.join(VARIANTS)}.")
     return VARIANTS[name]
 
 
 def fresh_seed() -> int:
-    """Random seed for new events."""
+    """Return a random seed for new events."""
     return secrets.randbelow(1_000_000)
 
 
 class DeliverySchedule:
-    """Sends one story's deliveries to its own topic."""
+    """Sends the deliveries of one story to a topic of its own."""
 
     def __init__(self, lab: Any, story: Story):
         self._endpoints = lab.endpoints
@@ -159,7 +155,7 @@ class DeliverySchedule:
         return spark_options(self._endpoints.kafka_bootstrap) | {"subscribe": self.topic}
 
     def deliver(self, *names: str) -> int:
-        """Send deliveries that were not sent yet; return the number of messages."""
+        """Send those deliveries that have not been sent yet; return the number of messages."""
         new = [name for name in names if name not in self.delivered]
         sends = [sent.send for sent in self.story.messages(new)]
         if sends:
@@ -169,7 +165,7 @@ class DeliverySchedule:
         return len(sends)
 
     def known(self) -> Delivered:
-        """Messages delivered so far, the basis of the right answers."""
+        """Return the messages delivered so far; the oracle computes the right answers from them."""
         frame = Ledger(ledger_directory(self.topic)).frame()
         acked = frame.loc[frame["state"] == "acked", ["send_id", "partition", "offset"]]
         places = {send: (int(p), int(o)) for send, p, o in acked.itertuples(index=False)}
@@ -178,12 +174,12 @@ class DeliverySchedule:
 
 
 class Exam:
-    """One exam.
+    """An exam of one job: sends the deliveries, runs the job, and judges its answers.
 
     Args:
-        job: the pickled functions `build` and `answers`, see `job.pack`.
+        job: the functions `build` and `answers`, pickled by `job.pack`.
         progress: called after each phase.
-        process: a process to start with; by default a new one.
+        process: a running process to use first; by default, a new one is started.
     """
 
     def __init__(
@@ -211,13 +207,13 @@ class Exam:
         self._loaded: JobProcess | None = None
 
     def run(self, phases: tuple[str, ...] = PHASES, note: str = "") -> Record:
-        """Take the exam.
+        """Run the exam.
 
         Args:
-            phases: those to run, in their order; a rehearsal leaves some out.
+            phases: the phases to run, in the order of `PHASES`; a rehearsal omits some.
 
         Raises:
-            LabError: the lab itself fails.
+            LabError: the lab itself failed.
         """
         check_services(self.lab.endpoints)
         done: list[Phase] = []
@@ -254,10 +250,10 @@ class Exam:
         )
 
     def call_build(self, *deliveries: str) -> dict[str, int]:
-        """Call the job's `build` after some deliveries; return the rows of each Hudi table.
+        """Send some deliveries and call the job's `build`; return each Hudi table's number of rows.
 
         Raises:
-            JobFailed: it raised, ended or took too long.
+            JobFailed: the job raised an error, ended or took too long.
         """
         self.course.deliver(*deliveries)
         self._run(again=True)
@@ -266,13 +262,13 @@ class Exam:
         return {path.removeprefix(self.base).strip("/"): count for path, count in rows.items()}
 
     def mentioned(self) -> set[str]:
-        """Find the event ids and the whole numbers in all rows and columns of the Hudi tables."""
+        """Return all event ids and whole numbers that occur anywhere in the Hudi tables."""
         tables = tables_below(self.lab.endpoints, self.base)
         pattern = rf"{self.variant.name[0]}\d+-\d{{5}}|\d+"
         return set(self._ready().call("mentioned", tables=tables, pattern=pattern)["found"])
 
     def has_other_files(self) -> bool:
-        """True if its folder has files that belong to neither a Hudi table nor a checkpoint."""
+        """True if the exam's folder has files outside all Hudi tables and checkpoints."""
         keys = [found.key for found in self._objects()]
         known = {store.key_of(table) for table in tables_below(self.lab.endpoints, self.base)}
         known |= {key.removesuffix("/metadata") for key in keys if key.endswith("/metadata")}
@@ -282,7 +278,7 @@ class Exam:
     def undo_last_batch(self) -> bool:
         """Make each stream repeat its last batch, as if it had died right after its writes.
 
-        Returns False if there is no checkpoint below the folder.
+        Returns False if the exam's folder has no checkpoint.
         """
         last: dict[str, str] = {}
         for found in self._objects():
@@ -294,26 +290,26 @@ class Exam:
         return bool(last)
 
     def call_split(self, messages: Mapping[tuple[int, int], bytes]) -> list[pd.DataFrame]:
-        """Call the job's `split` on messages, given by partition and offset; return its tables.
+        """Call the job's `split` on messages, keyed by partition and offset; return its tables.
 
         Raises:
-            JobFailed: it raised, ended or took too long.
+            JobFailed: the job raised an error, ended or took too long.
         """
         sent = [(b64encode(value).decode(), *place) for place, value in messages.items()]
         return self._ready().fetch("split", messages=sent)
 
     def go_on(self, job: bytes) -> None:
-        """Judge a job with the same `build` and other `answers` on the tables already made."""
+        """Switch to a job with the same `build` and other `answers`; reuse the existing tables."""
         self._job, self._loaded = job, None
         self._shown.clear()
         self._phase_of.clear()
 
     def has_tables(self) -> bool:
-        """True if its folder has a Hudi table."""
+        """True if the exam's folder has a Hudi table."""
         return bool(tables_below(self.lab.endpoints, self.base))
 
     def close(self) -> None:
-        """End the job's process."""
+        """Kill the job's process."""
         if self.process is not None:
             self.process.kill()
 
@@ -365,7 +361,7 @@ class Exam:
         )
 
     def _note_visible(self, delivery: str) -> None:
-        """Count the killed delivery's rows, and those that a query shows before the restart."""
+        """Count the rows that the killed delivery changes, and how many a query already returns."""
         answer = self.variant.rows
         known = self.course.known()
         before = [name for name in known.deliveries if name != delivery]
@@ -461,7 +457,7 @@ class Exam:
             ) from None
 
     def _files_beside(self, tables: list[str]) -> int:
-        """Data files outside all Hudi tables, such as dead letters in Parquet."""
+        """Count the data files outside all Hudi tables, such as dead letters in Parquet."""
         folders = tuple(store.key_of(table) + "/" for table in tables)
         return sum(
             found.key.endswith(DATA_FILES) and not found.key.startswith(folders)
@@ -472,7 +468,7 @@ class Exam:
         return objects_below(self.lab.endpoints, self.base)
 
     def _run(self, again: bool = False) -> None:
-        """Call `build`, unless its tables already contain everything delivered."""
+        """Call `build` if there are unread deliveries or `again` is set."""
         if again or self._built != self.course.delivered:
             self._ready().call("run", source=self.course.source, base=self.base)
             self._built = self.course.delivered
@@ -509,7 +505,7 @@ class Exam:
         return figures, self._example(known, delivery)
 
     def _example(self, known: Delivered, delivery: str) -> str:
-        """Key whose newest version came with a delivery, preferably one with a history."""
+        """Describe a key last changed by this delivery, preferably one that changed before."""
         newest = self.variant.winners(known.events)
         ids = {event["event_id"] for event in known.story.events([delivery])}
         keys = [key for key, event in newest.items() if event["event_id"] in ids]
@@ -526,7 +522,7 @@ class Exam:
         return f"{known.describe(key)}: {shown}, from event {event['event_id']} ({place})"
 
     def _biography(self) -> tuple[str, tuple[dict[str, str], ...]]:
-        """Messages of the key that has the most, with the table's state after each."""
+        """Return the key with the longest history, and the table's state after each message."""
         known, variant = self.course.known(), self.variant
         messages: dict[tuple, list] = {}
         for delivery in known.deliveries:

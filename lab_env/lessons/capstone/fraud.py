@@ -1,4 +1,4 @@
-"""Card payments: exposure to the cent through chargebacks days later, and as-of questions."""
+"""Fraud variant: card payments, chargebacks days later, and exposure to the cent as of a moment."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -30,7 +30,7 @@ CHANGES = (("change", 0.3, (1, 12)), ("chargeback", 0.2, (20, 48)))
 
 
 class Fraud(Variant):
-    """Fraud: one row per payment; a card's exposure is paid but not charged back."""
+    """One row per payment; a card's exposure is the sum of its payments not charged back."""
 
     name = "fraud"
     title = "Card payments: exposure to the cent, and what was known when"
@@ -92,7 +92,7 @@ class Fraud(Variant):
     changes = "Version 2 sends a `fee` with new payments. It belongs to the exposure."
 
     def generate(self, generator: StoryGenerator) -> None:
-        """Let cards pay; the last payments are those of version 2, with a fee."""
+        """Generate the cards' payments; the last ones come from version 2, with a fee."""
         chance = generator.chance
         cards = [f"C-{number:03d}" for number in range(1, CARDS + 1)]
         for number in range(1, PAYMENTS + 1):
@@ -124,7 +124,7 @@ class Fraud(Variant):
     def _changes(
         self, generator: StoryGenerator, payment: Event, time: datetime, end: datetime
     ) -> Iterable[Event]:
-        """Yield a new amount and a chargeback for some payments, until the card leaves."""
+        """Yield amount changes and chargebacks of some payments, until the card's owner leaves."""
         chance = generator.chance
         for op, share, hours in CHANGES:
             if chance.random() > share:
@@ -143,21 +143,21 @@ class Fraud(Variant):
         generator.add(delivery, event | {"received_at": text(arrival)})
 
     def as_sent(self, event: Event, delivery: str) -> Event:
-        """Money in euros; version 2 has a fee, and a change of an older payment has none."""
+        """Return the message's fields, in euros; only payments new in version 2 have a fee."""
         money = {name: _money(event[name]) for name in ("amount", "fee") if event.get(name)}
         return {name: value for name, value in event.items() if name != "fee"} | money
 
     def winners(self, events: Iterable[Event]) -> dict[tuple, Event]:
-        """Newest event of each payment by `ts`."""
+        """Return each payment's newest event by `ts`."""
         return self.highest("ts", events)
 
     def row(self, event: Event) -> dict[str, Any]:
-        """Payment with its amount in euros."""
+        """Return the payment with its amount in euros."""
         row = event | {"amount": Decimal(event["amount"]).scaleb(-2)}
         return {name: row[name] for name in self.rows.columns}
 
     def answer(self, question: Answer, events: list[Event]) -> pd.DataFrame:
-        """Exposure per card, from all events or from those that were received by `AUDIT`."""
+        """Return the exposure per card, from all events or only those received by `AUDIT`."""
         gone = self.forgotten(events)
         if question.name == "known":
             events = [event for event in events if event["received_at"] <= AUDIT]

@@ -1,4 +1,4 @@
-"""Cold rooms: sensor readings that are corrected, late, misdated, and change their unit."""
+"""IoT variant: cold-room sensors whose readings are corrected, late, misdated or in new units."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ CORRECTED, TWICE = 0.08, 0.03
 
 
 class Iot(Variant):
-    """Iot: one row per device and time; corrections replace it by their revision."""
+    """One row per device and time; a correction with a higher revision replaces it."""
 
     name = "iot"
     title = "Cold rooms: the latest temperature, and means that corrections change"
@@ -96,7 +96,7 @@ class Iot(Variant):
     changes = 'Version 2 sends the value as a text, with its unit: `"value": "39.20", "unit": "F"`.'
 
     def generate(self, generator: StoryGenerator) -> None:
-        """Let each device measure every two minutes, at a temperature that drifts."""
+        """Generate a reading per device every two minutes, with a drifting temperature."""
         chance = generator.chance
         devices = [f"D-{number:02d}" for number in range(1, DEVICES + 1)]
         level = {device: chance.uniform(2, 7) for device in devices}
@@ -143,7 +143,7 @@ class Iot(Variant):
             generator.add(delivery, correction | {"received_at": text(corrected)})
 
     def as_sent(self, event: Event, delivery: str) -> Event:
-        """Version 1 has a number in Celsius; version 2 text and unit, F for most devices."""
+        """Return the fields: Celsius as a number; in version 2, text with a unit, mostly F."""
         if delivery != VERSION_2 or "value" not in event:
             return event
         unit = "C" if int(event["device_id"][2:]) % 4 == 0 else "F"
@@ -151,16 +151,16 @@ class Iot(Variant):
         return event | {"value": f"{value:.2f}", "unit": unit}
 
     def winners(self, events: Iterable[Event]) -> dict[tuple, Event]:
-        """Highest revision of each device and time."""
+        """Return the event with the highest revision for each device and time."""
         return self.highest("revision", events)
 
     def row(self, event: Event) -> dict[str, Any]:
-        """Reading with its value in degrees Celsius."""
+        """Return the reading with its value in degrees Celsius."""
         row = event | {"celsius": event["value"]}
         return {name: row[name] for name in self.rows.columns}
 
     def answer(self, question: Answer, events: list[Event]) -> pd.DataFrame:
-        """Latest reading of each device, or five-minute means."""
+        """Return the latest reading of each device, or five-minute means."""
         rows = list(self.winners(events).values())
         if question.name == "latest":
             newest = {row["device_id"]: row for row in sorted(rows, key=lambda row: row["ts"])}

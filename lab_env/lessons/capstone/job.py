@@ -1,4 +1,4 @@
-"""The learner's functions as bytes for another process."""
+"""Pickles the learner's functions for another process."""
 
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
@@ -7,10 +7,10 @@ from lab_env.platform.errors import LabError
 
 
 def pack(**functions: Callable) -> bytes:
-    """Pickle functions of a notebook, by name, with all the notebook's values that they use.
+    """Pickle a notebook's functions by name, with every notebook variable that they use.
 
     Raises:
-        LabError: one of them is not a function, or uses a value bound to this process.
+        LabError: an argument is not a function, or uses a value bound to this process.
     """
     from pyspark import cloudpickle
 
@@ -37,7 +37,7 @@ def pack(**functions: Callable) -> bytes:
 
 
 def _globals_of(function: Callable, seen: set[int] | None = None) -> Iterator[tuple[str, object]]:
-    """Notebook variables that a function uses, directly or through its other functions."""
+    """Return the notebook variables that a function uses, directly or through its callees."""
     seen = set() if seen is None else seen
     if not isinstance(function, FunctionType) or id(function) in seen:
         return
@@ -58,7 +58,7 @@ def _names_in(code: CodeType) -> Iterator[str]:
 
 
 def _belongs_here(value: object) -> bool:
-    """True if a value is bound to this process: a session, a DataFrame, the lesson's handle."""
+    """True if a value is bound to this process: a Spark session, a DataFrame, the `lab` object."""
     module = type(value).__module__
     return type(value).__name__ in ("SparkSession", "SparkContext", "DataFrame", "Lab") and (
         module.startswith(("pyspark", "lab_env"))

@@ -1,4 +1,4 @@
-"""Compare the learner's answers with the oracle, and explain the mistake in one sentence."""
+"""Compares the learner's answers with the oracle's, and explains a mistake in one sentence."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -34,7 +34,7 @@ Place = tuple[int, int]  # topic partition and offset
 
 @dataclass(frozen=True)
 class Delivered:
-    """Messages delivered so far."""
+    """The messages delivered so far."""
 
     variant: Variant
     story: Story
@@ -43,12 +43,12 @@ class Delivered:
 
     @property
     def events(self) -> list[Event]:
-        """Valid events, repeated when they were resent."""
+        """Valid events; a resent event occurs twice."""
         return self.story.events(self.deliveries)
 
     @property
     def malformed(self) -> dict[Place, str]:
-        """Text of each malformed message, by its place."""
+        """Text of each malformed message, by topic partition and offset."""
         return {
             self.places[sent.send.send_id]: sent.send.value.decode(errors="replace")
             for sent in self.story.messages(self.deliveries)
@@ -57,7 +57,7 @@ class Delivered:
 
     @cached_property
     def first(self) -> dict[str, tuple[str, Place, str]]:
-        """Delivery, place and text of each event's first message, by event id."""
+        """Each event's first message, by event id: delivery, (partition, offset) and text."""
         found: dict[str, tuple[str, Place, str]] = {}
         for name in self.deliveries:
             for sent in self.story.deliveries[name]:
@@ -67,12 +67,12 @@ class Delivered:
         return found
 
     def describe(self, key: Iterable) -> str:
-        """Describe a row's key as in the examples: `D-07 at 2026-11-16T22:31:07Z`."""
+        """Format a row's key as in the examples: `D-07 at 2026-11-16T22:31:07Z`."""
         return " at ".join(map(str, key))
 
 
 def problem_with_rows(found: pd.DataFrame, delivered: Delivered) -> str:
-    """Describe the error in the rows of the newest versions; empty if they are right."""
+    """Describe what is wrong with the rows of the newest versions; empty if nothing is."""
     variant, answer = delivered.variant, delivered.variant.rows
     rows = readable(found, answer)
     events, name = delivered.events, answer.name
@@ -148,7 +148,7 @@ def problem_with_rows(found: pd.DataFrame, delivered: Delivered) -> str:
 
 
 def problem_with_dead_letters(found: pd.DataFrame, delivered: Delivered) -> str:
-    """Describe the error in the dead letters; empty if they are right."""
+    """Describe what is wrong with the dead letters; empty if nothing is."""
     places = [(int(row["partition"]), int(row["offset"])) for row in readable(found, DEAD_LETTERS)]
     malformed = delivered.malformed
     if missing := sorted(set(malformed) - set(places)):
@@ -177,7 +177,7 @@ def problem_with_dead_letters(found: pd.DataFrame, delivered: Delivered) -> str:
 
 
 def problem_with_answer(found: pd.DataFrame, answer: Answer, right: pd.DataFrame) -> str:
-    """Describe the error in the answer to a question; empty if it is right."""
+    """Describe what is wrong with the answer to a question; empty if nothing is."""
     rows = readable(found, answer)
     wanted = {_key(answer, row): row for row in right.to_dict("records")}
     shown = {_key(answer, row): row for row in rows}
@@ -206,7 +206,7 @@ def problem_with_answer(found: pd.DataFrame, answer: Answer, right: pd.DataFrame
 
 
 def readable(found: pd.DataFrame, answer: Answer) -> list[Row]:
-    """Rows of an answer with plain values: times in microseconds, numbers as Decimal.
+    """Return an answer's rows with times in microseconds since 1970 and numbers as Decimal.
 
     Raises:
         Unreadable: a column is missing, or a value has the wrong type.
@@ -237,7 +237,7 @@ def _plain(answer: Answer, name: str, value: Any) -> Any:
 
 
 def _micros(answer: Answer, name: str, value: Any) -> int:
-    """Microseconds since 1970; a time without a zone is UTC."""
+    """Convert a time to microseconds since 1970; a time without a zone is taken as UTC."""
     try:
         time = datetime.fromisoformat(value) if isinstance(value, str) else value
         time = time.replace(tzinfo=time.tzinfo or UTC)
@@ -265,7 +265,7 @@ def _example(answer: Answer, row: Row) -> str:
 
 
 def _wrong_value(shown: Row, right: Row, answer: Answer) -> str:
-    """First column that differs, with both values; empty if none does."""
+    """Describe the first column that differs, with both values; empty if none does."""
     for name in answer.values:
         mine, wanted = shown[name], _comparable(name, right[name])
         if name in NUMBERS:
@@ -285,7 +285,7 @@ def _number(value: Decimal) -> str:
 
 
 def _unread(winners: dict, shown: dict, delivered: Delivered) -> str:
-    """Describe whole deliveries whose newest versions are missing, as if never read."""
+    """Describe deliveries that look unread: all of their newest versions are missing."""
     newest, unseen = Counter(), Counter()
     for key, event in winners.items():
         name = delivered.first[event["event_id"]][0]
@@ -317,7 +317,7 @@ def _entity_of(row: Row, variant: Variant, known: Mapping[str, Event]) -> str:
 
 
 def _many(found, noun: str, verb: str, table: str = "") -> str:
-    """Count things as the subject of a sentence, such as `3 rows of `readings` are`."""
+    """Format a count as a sentence's subject, such as `3 rows of `readings` are`."""
     of = f" of `{table}`" if table else ""
     if len(found) != 1:
         noun, verb = f"{noun}s", PLURAL[verb]

@@ -1,4 +1,4 @@
-"""The process of the learner's job: start, call, watch and kill it."""
+"""Starts, calls, watches and kills the process of the learner's job."""
 
 import atexit
 import contextlib
@@ -37,12 +37,12 @@ DATA_WRITES = ("commit", "deltacommit", "replacecommit")
 
 
 class JobFailed(Exception):
-    """The learner's job raised, ended or took too long; the text says where."""
+    """The learner's job raised an error, ended or took too long; the message has the details."""
 
 
 @dataclass(frozen=True)
 class PendingWrite:
-    """A write that was requested and is not complete."""
+    """A write that was requested but is not complete."""
 
     table: str  # path of its table
     requested: str  # its instant
@@ -53,7 +53,7 @@ class PendingWrite:
 class JobProcess:
     """A process with its own Spark session that runs `build` and `answers`.
 
-    A reset of the lesson's namespace also ends it.
+    Resetting the lesson's namespace also ends it.
     """
 
     def __init__(self, endpoints: Endpoints, namespace: str):
@@ -77,16 +77,16 @@ class JobProcess:
 
     @property
     def alive(self) -> bool:
-        """True if the process and its JVM run."""
+        """True if both the process and its JVM are running."""
         return self._process.poll() is None and (not self._ready or self.jvm is not None)
 
     @property
     def jvm(self) -> psutil.Process | None:
-        """JVM of the process; None without one."""
+        """The process's JVM; None if there is none."""
         return jvm_below(self._process.pid)
 
     def cpu_seconds(self) -> float:
-        """Processor seconds of the process and its JVM so far."""
+        """Return the CPU seconds that the process and its JVM have used so far."""
         if self._process.poll() is None:
             self._spent = 0.0
             for process in process_tree(self._process.pid):
@@ -100,13 +100,13 @@ class JobProcess:
         return self.finish()
 
     def load(self, job: bytes) -> None:
-        """Hand over the functions of `job.pack`; earlier ones are forgotten."""
+        """Load functions pickled by `job.pack`, replacing those of an earlier job."""
         path = Path(self._folder.name) / "job"
         path.write_bytes(job)
         self.call("load", job=str(path))
 
     def fetch(self, task: str, **arguments) -> Any:
-        """Run a task in the process that returns its result, such as tables, in a file."""
+        """Run a task in the process that returns its result in a file, for example tables."""
         path = Path(self._folder.name) / "result"
         self.call(task, target=str(path), **arguments)
         return pd.read_pickle(path)
@@ -124,21 +124,21 @@ class JobProcess:
             raise self._ended() from None
 
     def finish(self) -> dict:
-        """Wait for the last task started; return its reply, or raise `JobFailed`."""
+        """Wait for the task started last; return its reply, or raise `JobFailed`."""
         reply = self._reply()
         if "error" in reply:
             raise JobFailed(describe_failure(reply))
         return reply
 
     def kill_in_mid_write(self, base: str, table: str = "", data: int = 0) -> PendingWrite | None:
-        """Kill the process while a write is requested and not complete.
+        """Kill the process while a write is requested but not complete.
 
         Args:
-            table: path of the table to watch; by default any.
-            data: minimum number of the write's data files in the store.
+            table: path of the table to watch; by default, any table.
+            data: minimum number of data files that the write must have stored.
 
         Returns:
-            The write; None if the task ended without such a moment.
+            The write; None if the task ended before it could be killed.
         """
         known = {write.requested for write in pending_writes(self.endpoints, base, set())}
         known |= completed_writes(self.endpoints, base)
@@ -160,7 +160,7 @@ class JobProcess:
         return None
 
     def kill(self) -> None:
-        """Kill the process and its JVM (SIGKILL), and wait until both are gone."""
+        """Kill the process and its JVM (SIGKILL), and wait until both have ended."""
         self.cpu_seconds()
         if self._process.poll() is None:
             kill_processes(process_tree(self._process.pid))
@@ -205,7 +205,7 @@ def objects_below(endpoints: Endpoints, base: str) -> Iterator[store.StoredObjec
 
 
 def pending_writes(endpoints: Endpoints, base: str, known: set[str]) -> list[PendingWrite]:
-    """Writes to tables below a folder that are requested and not complete, oldest first."""
+    """Return the requested but incomplete writes to tables below a folder, oldest first."""
     keys = [found.key for found in objects_below(endpoints, base)]
     begun: dict[tuple[str, str], str] = {}
     complete = set()
@@ -229,13 +229,13 @@ def pending_writes(endpoints: Endpoints, base: str, known: set[str]) -> list[Pen
 
 
 def completed_writes(endpoints: Endpoints, base: str) -> set[str]:
-    """Requested times of all complete writes to tables below a folder."""
+    """Return the requested times of all completed writes to tables below a folder."""
     instants = (parse_timeline_key(found.key) for found in objects_below(endpoints, base))
     return {instant.requested for instant in instants if instant and instant.completed}
 
 
 def tables_below(endpoints: Endpoints, base: str) -> list[str]:
-    """Paths of all Hudi tables below a folder, without their metadata tables."""
+    """Return the paths of all Hudi tables below a folder, except metadata tables."""
     mark = "/.hoodie/hoodie.properties"
     return sorted(
         f"s3a://{endpoints.bucket}/{key.removesuffix(mark)}"
@@ -245,7 +245,7 @@ def tables_below(endpoints: Endpoints, base: str) -> list[str]:
 
 
 def largest_table(endpoints: Endpoints, base: str) -> str:
-    """Path of the Hudi table below a folder with the most bytes of data."""
+    """Return the path of the Hudi table below a folder that has the most bytes of data."""
     sizes = dict.fromkeys(tables_below(endpoints, base), 0)
     for found in objects_below(endpoints, base):
         if "/.hoodie/" not in found.key:
@@ -273,7 +273,7 @@ def _last_line(log: Path) -> str:
 
 
 def check_services(endpoints: Endpoints) -> None:
-    """Raise a `LabError` unless the object store answers."""
+    """Raise a LabError unless the object store responds."""
     try:
         next(store.list_objects(endpoints, "capstone-is-the-store-there/"), None)
     except Exception as error:

@@ -1,6 +1,6 @@
-"""Common parts of the three variants: a story of events in six deliveries, some malformed.
+"""Code shared by the three variants: makes a story, all messages of a seed in six deliveries.
 
-A story depends on its seed alone. A late or resent event comes in a later delivery than its
+Some messages are malformed. Late and resent events come in a later delivery than their
 neighbours; the right answers do not depend on the order of arrival.
 """
 
@@ -39,7 +39,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Answer:
-    """One question to the learner's tables, and the form of its answer."""
+    """A question about the learner's tables, and the columns of its answer."""
 
     name: str  # its key in the result of `answers`
     asks: str
@@ -49,7 +49,7 @@ class Answer:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Names of all columns."""
+        """The names of all columns."""
         return self.keys + self.values
 
 
@@ -63,23 +63,23 @@ DEAD_LETTERS = Answer(
 
 @dataclass(frozen=True)
 class Story:
-    """All messages of one seed."""
+    """All messages generated from one seed."""
 
     variant: str
     seed: int
     deliveries: Mapping[str, list[Sent]]  # in the order of sending
 
     def messages(self, deliveries: Iterable[str] = DELIVERIES) -> list[Sent]:
-        """Messages of some deliveries."""
+        """Return the messages of some deliveries."""
         return [sent for name in deliveries for sent in self.deliveries[name]]
 
     def events(self, deliveries: Iterable[str] = DELIVERIES) -> list[Event]:
-        """Valid events of some deliveries, repeated when they are resent."""
+        """Return the valid events of some deliveries; a resent event occurs twice."""
         return [sent.event for sent in self.messages(deliveries) if sent.event is not None]
 
 
 class Variant(ABC):
-    """One of the three systems."""
+    """One of the three systems that the learner can build."""
 
     name: ClassVar[str]
     title: ClassVar[str]
@@ -99,47 +99,47 @@ class Variant(ABC):
     changes: ClassVar[str]  # changes in version 2 of the app
 
     def story(self, seed: int) -> Story:
-        """Messages of a seed."""
+        """Generate the messages of a seed."""
         generator = StoryGenerator(self, seed)
         self.generate(generator)
         return generator.story()
 
     @abstractmethod
     def generate(self, generator: "StoryGenerator") -> None:
-        """Add the events of all owners, and let two of them leave."""
+        """Add the events of all owners; two of the owners ask to be deleted."""
 
     @abstractmethod
     def as_sent(self, event: Event, delivery: str) -> Event:
-        """Fields of an event's message, as the app's version in this delivery sends it."""
+        """Return the fields of an event's message as sent by the app version of this delivery."""
 
     @abstractmethod
     def winners(self, events: Iterable[Event]) -> dict[tuple, Event]:
-        """Newest version of each key, without deleted owners."""
+        """Return the newest version of each key, except those of deleted owners."""
 
     @abstractmethod
     def row(self, event: Event) -> dict[str, Any]:
-        """Row of the answer `rows` for a winning event."""
+        """Return the row that the answer `rows` must have for a newest version."""
 
     @abstractmethod
     def answer(self, question: Answer, events: list[Event]) -> pd.DataFrame:
-        """Right answer to one of the `questions`."""
+        """Return the right answer to one of the `questions`."""
 
     def key_of(self, event: Event) -> tuple:
-        """Key of the row that an event changes."""
+        """Return the key of the row that an event changes."""
         return tuple(event[name] for name in self.rows.keys)
 
     def forgotten(self, events: Iterable[Event]) -> set[str]:
-        """Owners deleted for good: a later event restores nothing."""
+        """Return the deleted owners; a later event does not restore them."""
         return {event[self.entity] for event in events if event["op"] == self.forget_op}
 
     def kept(self, events: Iterable[Event]) -> list[Event]:
-        """Events of owners that are not deleted."""
+        """Return the events of owners that are not deleted."""
         events = list(events)
         gone = self.forgotten(events)
         return [event for event in events if event[self.entity] not in gone]
 
     def highest(self, field: str, events: Iterable[Event]) -> dict[tuple, Event]:
-        """Event with the highest value of a field for each key, without deleted owners."""
+        """Return each key's event with the highest value of a field, except for deleted owners."""
         best: dict[tuple, Event] = {}
         for event in self.kept(events):
             key = self.key_of(event)
@@ -148,10 +148,10 @@ class Variant(ABC):
         return best
 
     def oracle(self, events: Iterable[Event]) -> dict[str, pd.DataFrame]:
-        """Right answers, except the dead letters.
+        """Compute the right answer to each question, and the rows; dead letters are not included.
 
         Args:
-            events: all valid events delivered, in any order, resends included.
+            events: all valid events delivered, including resent ones, in any order.
         """
         events = list(events)
         rows = [self.row(event) for event in self.winners(events).values()]
@@ -160,7 +160,7 @@ class Variant(ABC):
 
 
 class StoryGenerator:
-    """Collects the events of a story, and makes its messages."""
+    """Collects a story's events and turns them into messages."""
 
     def __init__(self, variant: Variant, seed: int):
         self.variant, self.seed = variant, seed
@@ -172,16 +172,16 @@ class StoryGenerator:
         self._count = 0
 
     def event_id(self) -> str:
-        """Make a new event id."""
+        """Return a new event id."""
         self._count += 1
         return f"{self.variant.name[0]}{self.seed % 10_000}-{self._count:05d}"
 
     def add(self, delivery: str, event: Event) -> None:
-        """Let an event arrive in a delivery."""
+        """Add an event to a delivery."""
         self._planned[delivery].append(event)
 
     def leave(self, owner: str) -> None:
-        """Add an owner's request for deletion."""
+        """Add an event by which an owner requests deletion."""
         time = self.gone[owner]
         forget = {"event_id": self.event_id(), "op": self.variant.forget_op}
         forget |= {self.variant.entity: owner}
@@ -189,17 +189,17 @@ class StoryGenerator:
         self.add(self.delivery_at(time), forget)
 
     def delivery_at(self, arrival: datetime) -> str:
-        """Delivery for an arrival time."""
+        """Return the delivery that covers an arrival time."""
         ends = self.variant.until.items()
         return next((name for name, end in ends if arrival < end), VERSION_2)
 
     def late_arrival(self) -> datetime:
-        """Arrival time of a held-back event."""
+        """Return a random arrival time for a held-back event."""
         begin = self.variant.until[CRASHES[-1]]
         return between(self.chance, begin, begin + self.variant.late_span)
 
     def arrival(self, planned: datetime) -> tuple[str, datetime]:
-        """Delivery and time at which an event arrives; some are held back."""
+        """Return the delivery and time at which an event arrives; some events are held back."""
         delivery = self.delivery_at(planned)
         if delivery != VERSION_2 and self.chance.random() < HELD_BACK:
             return LATE, self.late_arrival()
@@ -208,7 +208,7 @@ class StoryGenerator:
     def story(self) -> Story:
         """Make the messages: events in the order of arrival, some resent, some malformed.
 
-        In the late delivery the oldest come last: there an older version follows a newer one.
+        The late delivery is in reverse order, so older versions follow newer ones.
         """
         self._hold_back_forgotten()
         deliveries: dict[str, list[Sent]] = {}
@@ -228,7 +228,7 @@ class StoryGenerator:
         return Story(self.variant.name, self.seed, deliveries)
 
     def _hold_back_forgotten(self) -> None:
-        """Let two events of each deleted owner arrive after the deletion."""
+        """Delay two events of each deleted owner until after the deletion."""
         first, late = self._planned[FIRST], self._planned[LATE]
         for gone in sorted(self.variant.forgotten(e for es in self._planned.values() for e in es)):
             own = [
@@ -300,40 +300,40 @@ CORRUPTIONS: dict[str, Callable[[bytes, Random], bytes]] = {
 
 
 def one_of(field: str, *values: object) -> Changes:
-    """Malform an event by one of some values in a field."""
+    """Malform an event by setting a field to one of these values."""
     return lambda event, chance: {field: chance.choice(values)}
 
 
 def clock_ahead(event: Event, chance: Random) -> Event:
-    """Malform an event by a clock that is years ahead of its arrival."""
+    """Malform an event by setting its `ts` years ahead of its arrival."""
     return {"ts": "2031" + event["ts"][4:]}
 
 
 def schedule(*until: datetime) -> dict[str, datetime]:
-    """End of arrivals for each delivery before version 2; the late one is the last."""
+    """Map each delivery before version 2 to the end of its arrivals; the late one is the last."""
     return dict(zip((FIRST, *CRASHES, LATE), until, strict=True))
 
 
 def at(day: int, hour: int, minute: int = 0, second: int = 0) -> datetime:
-    """Time in November 2026, UTC."""
+    """Return a time in November 2026, in UTC."""
     return datetime(2026, 11, day, hour, minute, second, tzinfo=UTC)
 
 
 def text(time: datetime) -> str:
-    """Format a time as in the events: `2026-11-16T22:31:07Z`."""
+    """Format a time as the events have it: `2026-11-16T22:31:07Z`."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def parse(time: str) -> datetime:
-    """Parse the result of `text`."""
+    """Parse the output of `text`."""
     return datetime.fromisoformat(time)
 
 
 def micros(time: str) -> int:
-    """Microseconds since 1970."""
+    """Convert a time in the events' format to microseconds since 1970."""
     return round(parse(time).timestamp() * 1_000_000)
 
 
 def between(chance: Random, begin: datetime, end: datetime) -> datetime:
-    """Random time, to the second."""
+    """Return a random time between two times, in whole seconds."""
     return begin + timedelta(seconds=chance.randrange(max(1, int((end - begin).total_seconds()))))

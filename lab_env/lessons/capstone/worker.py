@@ -1,7 +1,7 @@
 """The process in which the learner's job runs: `python -m lab_env.lessons.capstone.worker`.
 
-Each line of input is a task as a JSON object, each line of output its reply. The output of the job
-and its JVM goes to the log. The process may be killed at any time; it exists for that.
+Each line of input is a task as a JSON object; each line of output is a reply. The output of the job
+and its JVM goes to the log. The examiner may kill this process at any time.
 """
 
 import pickle
@@ -29,16 +29,16 @@ OWN = str(Path(__file__).parents[2])
 
 
 class JobWorker:
-    """Serves the tasks; each method is one, and returns its reply."""
+    """Serves the tasks; each method handles one kind of task and returns its reply."""
 
     def __init__(self, spark: SparkSession):
         self.spark = spark
         self.functions: dict[str, Callable] = {}
 
     def load(self, job: str) -> dict:
-        """Load the functions in a file of `job.pack`; forget those of an earlier job.
+        """Load functions pickled by `job.pack`; forget those of an earlier job and its table names.
 
-        Table names outlive the job that made them, and would point to its old folder.
+        Table names outlive the job that registered them, and would point to its old folder.
         """
         if self.functions:
             # Not `catalog.listTables`: without generated code it cannot decode a view (Spark 3.5.7)
@@ -50,10 +50,10 @@ class JobWorker:
         return {}
 
     def split(self, messages: list, target: str) -> dict:
-        """Call `split` on Kafka messages; write its two tables into a file.
+        """Call `split` on Kafka messages; write its two tables to a file.
 
         Args:
-            messages: value in Base64, partition and offset of each.
+            messages: tuples of Base64 value, partition and offset.
         """
         rows = [
             (None, bytearray(b64decode(value)), "hidden", partition, offset, None, 0)
@@ -68,7 +68,7 @@ class JobWorker:
         return {}
 
     def run(self, source: dict, base: str) -> dict:
-        """Call `build`; a stream that only waits for messages is stopped and refused."""
+        """Call `build`; stop a stream that keeps waiting for messages, and raise Unreadable."""
         done, endless = threading.Event(), []
         watch = threading.Thread(target=_stop_endless, args=(self.spark, done, endless))
         watch.start()
@@ -85,7 +85,7 @@ class JobWorker:
         return {}
 
     def answer(self, base: str, names: list[str], target: str) -> dict:
-        """Call `answers`, and write some of its tables into a file."""
+        """Call `answers`, and write the requested tables to a file."""
         given = self.functions["answers"](self.spark, base)
         if not isinstance(given, Mapping):
             raise Unreadable(f"`answers` returns a {type(given).__name__}, not a dictionary.")
@@ -102,7 +102,7 @@ class JobWorker:
         return {"rows": {t: self.spark.read.format("hudi").load(t).count() for t in tables}}
 
     def scan(self, tables: list[str], ids: list[str]) -> dict:
-        """Count the rows of each Hudi table that contain one of the ids, in any text column."""
+        """Count the rows of each Hudi table that contain one of the ids in any text column."""
         found = {}
         for table in tables:
             rows = self.spark.read.format("hudi").load(table)
@@ -114,7 +114,7 @@ class JobWorker:
         return {"found": found}
 
     def mentioned(self, tables: list[str], pattern: str) -> dict:
-        """List the texts in any column of the Hudi tables that match a regular expression."""
+        """Return all text in the Hudi tables, in any column, that matches a regular expression."""
         found: set[str] = set()
         for table in tables:
             rows = self.spark.read.format("hudi").load(table)
@@ -134,7 +134,7 @@ class JobWorker:
 
 
 def _stop_endless(spark: SparkSession, done: threading.Event, endless: list) -> None:
-    """Until `done`, stop each stream that only waits, and note it in `endless`."""
+    """Until `done` is set, stop each stream that only waits, and add it to `endless`."""
     idle: dict[str, int] = {}
     while not done.wait(POLL_S):
         for query in spark.streams.active:

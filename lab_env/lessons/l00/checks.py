@@ -1,4 +1,4 @@
-"""Checks of lesson 00: run the learner's functions on small tables and check their effects."""
+"""Checks of lesson 00: run the learner's functions on small tables and compare the results."""
 
 from collections import defaultdict
 from datetime import datetime, timedelta
@@ -23,7 +23,7 @@ CENT = Decimal("0.01")
 
 @check("00.1")
 def pays_an_order(lab, pay):
-    """Let the function pay two of four hidden orders, each in its own copy of their table."""
+    """Let the function pay two of four hidden orders, each in its own copy of the table."""
     source = _four_orders(lab)
     was = {row.order_id: row for row in _orders_at(lab, source).collect()}
     for order in Random().sample(sorted(was), 2):
@@ -63,7 +63,7 @@ def pays_an_order(lab, pay):
 
 
 def _four_orders(lab) -> str:
-    """Path of a table of hidden orders, written on the first call."""
+    """Return the path of a table of four hidden orders, written on the first call."""
     path = lab.path("exercise/four-orders")
     if not lab.files(path):
         rng = Random()
@@ -83,7 +83,7 @@ def _orders_at(lab, path: str) -> DataFrame:
 
 @check("00.2")
 def reads_the_past(lab, as_of):
-    """Let the function read a table as of the write before a payment, and as of the payment."""
+    """Let the function query a table as of the write before a payment, and as of the payment."""
     path, unpaid = lab.path("orders"), lab.scratch("unpaid")
     writes = sorted(lab.xray(path).completed_writes)
     expect(

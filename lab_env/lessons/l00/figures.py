@@ -1,4 +1,4 @@
-"""Draws the shop's board, and what the finished pipeline did in a recorded tour."""
+"""Draws the shop's board, and the finished pipeline's results in a recorded tour."""
 
 import gzip
 import json
@@ -18,7 +18,7 @@ DIFFERENCES = ("missing", "duplicate", "stale", "ghost")
 
 
 def draw_board(board: pd.DataFrame) -> str:
-    """Draw `revenue` in euros by status (the index): a bar per status, in the order of its life."""
+    """Draw `revenue` in euros by status (the index): a bar per status, in lifecycle order."""
     life = [status for status in STATUSES if status in board.index]
     revenue = board["revenue"].reindex(life[::-1])  # Matplotlib draws the last bar on top
     figure, axes = new_chart("Revenue by status", "euro", "", height=0.9 + 0.36 * len(revenue))
@@ -31,7 +31,7 @@ def draw_board(board: pd.DataFrame) -> str:
 
 
 def draw_tour() -> str:
-    """Draw the freshness of each sink in the recorded tour, below the ledger's verdict."""
+    """Draw the freshness of each sink in the recorded tour, with the ledger's verdict as title."""
     tour = recorded_tour()
     figure, axes = new_chart(summarize(tour), "seconds since the event was sent", "visible, %")
     plot_freshness(axes, tour["freshness_quantiles"])
@@ -39,7 +39,7 @@ def draw_tour() -> str:
 
 
 def summarize(tour: dict) -> str:
-    """Return the load and the ledger's verdict of a `recorded_tour` in two lines."""
+    """Return two lines about a `recorded_tour`: its load and the ledger's verdict."""
     sinks = tour["sinks"].values()
     wrong = {name: sum(sink[name] for sink in sinks) for name in DIFFERENCES}
     found = ", ".join(f"{count:,} {name}" for name, count in wrong.items() if count)
@@ -50,9 +50,9 @@ def summarize(tour: dict) -> str:
 
 @cache
 def recorded_tour() -> dict:
-    """Return the recorded tour whose freshness is the median of all recorded tours.
+    """Return the recorded tour with the median freshness.
 
-    It has the load, and by sink the ledger's verdict and the freshness in seconds.
+    It contains the load, and for each sink the ledger's verdict and the freshness in seconds.
     """
     run = json.loads(gzip.decompress(TOURS.read_bytes()))
     tours = sorted(run["tours"], key=lambda tour: tour["sinks"]["mor"]["freshness_p95_s"])

@@ -1,4 +1,4 @@
-"""Checks of lesson 01: `send`, tasks, a pace and a load shape, judged by what the users do."""
+"""Checks of lesson 01: run Locust users to test `send`, task weights, a pace and a load shape."""
 
 import json
 import socket
@@ -139,13 +139,13 @@ def reports_what_the_broker_answers(lab, user):
 
 @dataclass
 class Sends:
-    """Calls of `send` in one run, by event id, and what the users reported.
+    """The calls of `send` in one run, by event id, and the users' reports.
 
     Args:
         began: start of each call, in seconds since the run's start.
         lasted: duration of each call in milliseconds.
-        errors: exceptions that the users raised.
-        reports: what the users reported to Locust.
+        errors: exceptions raised by the users.
+        reports: the users' reports to Locust.
     """
 
     events: dict[str, dict] = field(default_factory=dict)
@@ -155,14 +155,14 @@ class Sends:
     reports: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     def of(self, kind: str) -> pd.DataFrame:
-        """Return the reports of a kind; `since` is the time since the call of `send`, in ms."""
+        """Return the reports of a kind; `since` is milliseconds since `send` was called."""
         found = self.reports.reindex(columns=["type", "second", "ms", "failed", "event_id"])
         found = found[found["type"] == kind]
         return found.assign(since=1000 * (found["second"] - found["event_id"].map(self.began)))
 
 
 def _run_send(user: type, users: int, seconds: float) -> Sends:
-    """Run users that send ten events per second each, and record each call of `send`."""
+    """Run users that each send ten events per second, and record every call of `send`."""
     from lab_env.shop.locust_run import LocustRun, locust
 
     sends = Sends()
@@ -197,7 +197,7 @@ def _expect_no_error(errors: list[Exception]) -> None:
 
 
 def _event(value: bytes | None) -> dict:
-    """Return the event of a message; an empty dictionary if the message contains none."""
+    """Parse a message's event; return an empty dictionary if it contains none."""
     try:
         event = json.loads(value or b"")
     except ValueError:
@@ -207,7 +207,7 @@ def _event(value: bytes | None) -> dict:
 
 @check("01.2")
 def sends_the_mix(lab, user):
-    """Run ten fast users, then twenty that have one order each and create no other."""
+    """Run ten fast users, then twenty that start with one order each and create no more."""
     from lab_env.shop.locust_run import LocustRun, locust
 
     hurried = type("Hurried", (user,), {"wait_time": locust.constant_throughput(80)})
@@ -271,7 +271,7 @@ def sends_the_mix(lab, user):
 
 
 def _operations(reports: pd.DataFrame) -> list[list[str]]:
-    """Return the operations of each order that users handed over, in sequence."""
+    """Return for each order the operations that users handed to the producer, in sequence."""
     handed = reports[reports["type"] == "HANDED"]
     if "order_id" not in handed:
         return []
@@ -280,7 +280,7 @@ def _operations(reports: pd.DataFrame) -> list[list[str]]:
 
 @check("01.3")
 def five_hundred_a_second(lab, user):
-    """Count the events that twenty users ask for, on a simulated clock; then run the users."""
+    """Compute the rate that twenty users request, on a simulated clock; then run the users."""
     from lab_env.shop.locust_run import Environment, LocustRun, locust
 
     users, asked = 20, 0.0
@@ -326,10 +326,10 @@ def five_hundred_a_second(lab, user):
 
 @contextmanager
 def _own_clock(*namespaces: dict) -> Generator[SimpleNamespace]:
-    """Make this thread's clocks return the yielded object's `now`, in seconds, which the body sets.
+    """Yield a fake clock for this thread; the body sets its `now`, in seconds.
 
     Args:
-        namespaces: variables of modules that may have imported a clock by its name.
+        namespaces: `__globals__` of functions that may have imported a clock by name.
     """
     clock, here = SimpleNamespace(now=time.time()), threading.get_ident()
     clocks = [
@@ -357,7 +357,7 @@ SALE = (5, 5, 25, 25, 25, 25, 5, 5)
 
 @check("01.4")
 def shapes_the_sale(lab, shape_class):
-    """Simulate the users that the shape asks for; the test must end at second 8."""
+    """Simulate the users that the load shape requests; it must end the test after 8 seconds."""
     halves, asked = users_of(shape_class)
     ends, users = len(halves) / 2, halves[1::2]
     expect(
@@ -395,12 +395,12 @@ def shapes_the_sale(lab, shape_class):
 def users_of(shape_class: Any) -> tuple[list[float], list[float]]:
     """Call a load shape's `tick` twice a second, for twelve seconds or until it ends the test.
 
-    The seconds are simulated. Users start and stop at the speed that the shape last returned, as in
-    one Locust process (2.47, LocalRunner). A master with workers calls `tick` again only when all
-    users run.
+    The clock is simulated. Users start and stop at the rate that the shape last returned, as in one
+    Locust process (2.47, LocalRunner). A master with workers calls `tick` again only once all users
+    are running.
 
     Returns:
-        The number of users after each half second, and the number that the shape asked for.
+        The number of users after each half second, and the number that the shape requested.
     """
     count, users, asked = 0.0, [], []
     with _own_clock(shape_class.tick.__globals__) as clock:

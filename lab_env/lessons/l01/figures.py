@@ -10,9 +10,9 @@ HEIGHT = 4.8
 
 
 def rate(reports: pd.DataFrame, seconds: float | None = None) -> pd.Series:
-    """Return reports per second, counted in half seconds; the index is the middle of each.
+    """Return reports per second in half-second bins, indexed by the middle of the bin.
 
-    `seconds` is the length of the run, by default up to the last report.
+    `seconds` is the length of the run; by default, it ends with the last report.
     """
     end = reports["second"].max() if seconds is None else seconds
     bins = range(int(end // BIN_S) + 1)
@@ -21,7 +21,7 @@ def rate(reports: pd.DataFrame, seconds: float | None = None) -> pd.Series:
 
 
 def draw_rate(reports: pd.DataFrame, requested: float) -> str:
-    """Draw the rate of a run's acknowledged events next to the requested events per second."""
+    """Draw a run's acknowledged events per second, and a line at the requested rate."""
     figure, axes = new_chart("The rate that we got", "seconds", "events per second")
     answered = rate(reports[_is_acknowledged(reports)])
     axes.plot(answered.iloc[:-1], color=COLOURS["cow"], linewidth=2, label="acknowledged")
@@ -36,9 +36,9 @@ def draw_rate(reports: pd.DataFrame, requested: float) -> str:
 def draw_sale(
     reports: pd.DataFrame, user_counts: pd.Series, frozen_from: float, frozen_until: float
 ) -> str:
-    """Draw a run's users and, below them, its events per second; the broker's freeze is shaded.
+    """Draw a run's users and, below, its events per second; the broker's freeze is shaded.
 
-    All times, also the index of `user_counts`, are seconds since the start.
+    All times, including the index of `user_counts`, are seconds since the start.
     """
     titles = ["Users", "HANDED reports no failures while the broker is frozen"]
     figure, panels = new_panels(titles, rows=2, width=6.4, height=HEIGHT)
@@ -61,7 +61,7 @@ def draw_sale(
 
 
 def draw_load(stats: pd.DataFrame) -> str:
-    """Draw rate and, dotted on an axis of its own, response time of the shop's own load."""
+    """Draw the rate and, dotted and on a second axis, the response time of the shop's own load."""
     figure, axes = new_chart("The shop's load on two processes", "seconds", "events per second")
     axes.plot(stats["seconds"], stats["rate"], color=COLOURS["cow"], linewidth=2)
     axes.set_ylim(0)

@@ -1,4 +1,4 @@
-"""Checks of lesson 02: receipts, reading a partition, placement by key, the size of a stream."""
+"""Checks of lesson 02: receipts, reading a topic partition, choosing a key, counting shards."""
 
 import json
 import secrets
@@ -80,7 +80,7 @@ def keeps_receipts(lab, send):
 
 
 def _expect_order_and_places(held: list[Message], given: list[str]) -> None:
-    """Check the order of events in each partition, and `PRODUCER`'s choice of the partition."""
+    """Check that each topic partition is in sequence and was chosen by `PRODUCER`'s partitioner."""
     rest = {place: iter(given) for place in range(3)}
     late = sum(_spelt(message.value()) not in rest[message.partition()] for message in held)
     expect(
@@ -96,7 +96,7 @@ def _expect_order_and_places(held: list[Message], given: list[str]) -> None:
 
 
 def key_of_the_check(event: dict) -> str | bytes | None:
-    """Return a key as text, bytes or None: the types that learners' functions may return."""
+    """Return an event's key as text, bytes or None; learners may return any of these types."""
     key = f"{event['product_id']}/{event['order_id']}"
     return (key, key.encode(), None)[crc32(key.encode()) % 3]
 
@@ -105,7 +105,7 @@ def as_sent(key: Any) -> bytes | None:
     """Return a key as Kafka's client sends it.
 
     Raises:
-        Unreadable: the client does not accept such a key.
+        Unreadable: the client does not accept a key of this type.
     """
     if not isinstance(key, str | bytes | None):
         raise Unreadable(f"A key is text, bytes or None; your function returned {kind_of(key)}.")
@@ -113,9 +113,9 @@ def as_sent(key: Any) -> bytes | None:
 
 
 def place_of(key: str | bytes | None, partitions: int) -> int:
-    """Return the topic partition that Kafka's Java clients choose: murmur2 of the key.
+    """Return the topic partition that Kafka's Java clients choose for a key, by murmur2.
 
-    Without a key it is random.
+    For None it is random.
     """
     data, prime, mask = as_sent(key), 0x5BD1E995, 0xFFFFFFFF
     if data is None:
@@ -131,10 +131,10 @@ def place_of(key: str | bytes | None, partitions: int) -> int:
 
 
 def _receipts(returned: Any) -> list[Message]:
-    """The messages that the learner's function returned.
+    """Return the messages that the learner's function returned.
 
     Raises:
-        Unreadable: it returned something else.
+        Unreadable: the function returned something else.
     """
     receipts = as_list(returned)
     if other := [item for item in receipts if not isinstance(item, Message)]:
@@ -146,7 +146,7 @@ def _receipts(returned: Any) -> list[Message]:
 
 
 def _spelt(value: str | bytes) -> str:
-    """Normalized JSON; text that is not JSON is returned unchanged."""
+    """Normalize JSON; return text that is not JSON unchanged."""
     try:
         return json.dumps(json.loads(value), sort_keys=True)
     except ValueError:
@@ -170,10 +170,9 @@ def _admin(lab) -> AdminClient:
 
 @check("02.2")
 def reads_one_partition(lab, read_partition):
-    """Let the function read three partitions, then the first of them again.
+    """Let the function read three topic partitions, then the first of them again.
 
-    The first has few events, the second has had all of its events deleted, the third its oldest
-    ones.
+    The first has few events; from the second all events were deleted, from the third the oldest.
     """
     topic = _new_topic(lab)
     many, few = 620 + secrets.randbelow(500), 3 + secrets.randbelow(20)
@@ -231,8 +230,8 @@ def _within(seconds: float, call: Callable, *arguments: Any) -> list:
     """Call the learner's function in a thread; return its list.
 
     Raises:
-        Empty: it has not returned in time.
-        Unreadable: it returned something else.
+        Empty: the function did not return in time.
+        Unreadable: the function returned something else.
     """
     result: Queue = Queue()
 
@@ -258,7 +257,7 @@ def _within(seconds: float, call: Callable, *arguments: Any) -> list:
 
 @check("02.3")
 def spreads_and_keeps_together(lab, key_of):
-    """Place two days of events by the function's keys; check their order, balance and customers."""
+    """Assign events to partitions by the function's keys; check balance, orders and customers."""
     sent = [(event, key_of(dict(event))) for event in two_days(secrets.randbelow(10_000))]
     placed = [(event, key, place_of(key, PARTITIONS)) for event, key in sent]
     [(hottest, load)] = Counter(place for _, _, place in placed).most_common(1)
@@ -293,7 +292,7 @@ def spreads_and_keeps_together(lab, key_of):
 
 
 def _split(field: str, placed: Iterable[tuple[dict, Any, int]]) -> int:
-    """Number of orders or customers whose events are spread over several topic partitions."""
+    """Count the orders or customers whose events are spread over several topic partitions."""
     places = defaultdict(set)
     for event, _, place in placed:
         places[event[field]].add(place)
@@ -301,7 +300,7 @@ def _split(field: str, placed: Iterable[tuple[dict, Any, int]]) -> int:
 
 
 def two_days(seed: int) -> list[dict]:
-    """Return events of the marketplace whose orders were created on two days."""
+    """Return marketplace events of orders that were created on two different days."""
     days = ("2026-01-05", "2026-01-06")
     return [
         event | {"partition_date": days[crc32(event["order_id"].encode()) % 2]}
@@ -340,7 +339,7 @@ def shards_for_a_load(lab, shards_for):
 def loads(rng: Random) -> list[tuple[int, int, int]]:
     """Return loads: events per second, bytes per event, number of reading applications.
 
-    Each limit determines the number of shards for some of them. Some loads fill their shards
+    Each limit determines the number of shards for some loads. Some loads fill their shards
     exactly, others exceed them slightly.
     """
     filled = rng.randint(2, 40)
@@ -360,7 +359,7 @@ def loads(rng: Random) -> list[tuple[int, int, int]]:
 
 
 def _just_above(rng: Random) -> tuple[int, int, int]:
-    """A load a few bytes per second above a multiple of 1,000,000."""
+    """Return a load a few bytes per second above a multiple of 1,000,000."""
     size = 10 * rng.randint(120, 400) + rng.choice((1, 3, 7, 9))
     events = pow(size, -1, 1_000_000) * rng.randint(2, 9) % 1_000_000
     return events, size, rng.randint(1, 2)

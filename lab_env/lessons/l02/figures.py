@@ -15,7 +15,7 @@ HASHES = 2**128
 def draw_ranges(
     axes, shards: dict[str, tuple[int, int]], share: pd.Series, keys: dict[str, int]
 ) -> None:
-    """Draw each shard as its range of hash values; a darker one carries more events.
+    """Draw each shard as its range of hash values; the darker, the more events it carries.
 
     Args:
         share: each shard's share of the events, 0 to 1; a shard without events may be absent.
@@ -37,7 +37,7 @@ def draw_ranges(
 
 
 def placed(receipts: Iterable[Message]) -> pd.DataFrame:
-    """Return order_id, key, partition and bytes of acknowledged events, one row per event."""
+    """Return acknowledged events as rows of order_id, key, partition and bytes."""
     rows = []
     for message in receipts:
         key, value = message.key(), message.value()
@@ -47,7 +47,7 @@ def placed(receipts: Iterable[Message]) -> pd.DataFrame:
 
 
 def draw_busy(read: pd.DataFrame) -> str:
-    """Draw the number of events that each consumer (row) has read, a bar per key (column)."""
+    """Draw the number of events that each consumer (row) read, one bar per key (column)."""
     title, label = "Work of six consumers", "consumer, one for each partition"
     figure, axes = new_chart(title, label, "events", height=3.2)
     for shift, key, colour in zip((-0.2, 0.2), read, ("json", "cow"), strict=False):
@@ -58,11 +58,11 @@ def draw_busy(read: pd.DataFrame) -> str:
 
 
 def draw_measures(measures: pd.DataFrame) -> str:
-    """Draw the two measures of some keys side by side, with their values.
+    """Draw two measures of several keys side by side, with their values.
 
     Args:
-        measures: a row per key: load of the hottest partition divided by the mean, and the number
-            of orders in several partitions.
+        measures: one row per key: the hottest partition's load divided by the mean, and the number
+            of orders spread over several partitions.
     """
     figure, panels = new_panels(list(measures.columns))
     for axes, column, colour, form in zip(

@@ -90,7 +90,7 @@ def bounds_a_stream(lab, stream_of):
 
 @check("03.2")
 def splits(lab, split):
-    """Let the function split the lesson's topic and incomplete messages, as one stream."""
+    """Let the function split one stream of the lesson's topic and of incomplete messages."""
     topic, hidden = lab.topic("orders"), scratch_topic(lab)
     messages = incomplete_messages(Random())
     _send(lab, hidden, [text for _, text in messages])
@@ -153,9 +153,9 @@ def splits(lab, split):
 
 
 def incomplete_messages(rng: Random) -> list[tuple[str, bytes]]:
-    """Return kind and text of events: some valid, some that break a rule, some without a field.
+    """Return events as kind and text: some valid, some that break a rule, some without a field.
 
-    Each field is absent in one event and null in another.
+    Each field is absent from one event and null in another.
     """
     sends = generate(3 * len(FIELDS), rng.randrange(1_000_000), malformed=0)
     events = [json.loads(send.value) for send in sends]
@@ -202,7 +202,7 @@ def _listed(kinds: Mapping[str, int]) -> str:
 
 
 def _parsed(lab, topic: str, hidden: str) -> DataFrame:
-    """Read both topics as one stream, parsed as in the lesson; the hidden one is partition 100."""
+    """Read two topics as one stream, parsed as in the lesson; the hidden topic is partition 100."""
     schema, corrupt = f"{EVENT_DDL}, _corrupt STRING", {"columnNameOfCorruptRecord": "_corrupt"}
     partition = f"IF(topic = '{hidden}', {HIDDEN_PARTITION}, partition)"
     event = F.from_json(F.col("value").cast("string"), schema, corrupt)
@@ -213,7 +213,7 @@ def _parsed(lab, topic: str, hidden: str) -> DataFrame:
 
 @check("03.3")
 def files_with_a_memory(lab, to_files):
-    """Run the stream to completion, send more messages, and run it again until it is stopped."""
+    """Run the stream to completion, send more messages, then run it again until stopped."""
     rng, topic = Random(), scratch_topic(lab)
     path, checkpoint = lab.scratch("files"), lab.scratch("checkpoint")
     first, more = rng.randint(30, 50), rng.randint(5, 15)
@@ -295,7 +295,7 @@ def _rows_in(lab, path: str) -> int:
 
 
 def _wait_for_end(query) -> bool:
-    """Wait as long as the query makes progress; return True if it ended by itself."""
+    """Wait while the query makes progress; return True if it ended by itself."""
     last_batch = None
     while not query.awaitTermination(TIMEOUT_S):
         batch = query.lastProgress and query.lastProgress["batchId"]
@@ -307,7 +307,7 @@ def _wait_for_end(query) -> bool:
 
 @check("03.4")
 def messages_of_a_batch(lab, messages_of):
-    """Ask for a batch of a made-up checkpoint, then for the newest batch of the lesson's."""
+    """Request a batch of a made-up checkpoint, then the newest batch of the lesson's checkpoint."""
     rng, mine, hidden = Random(), lab.path("checkpoints/json"), lab.scratch("checkpoint")
     known = {
         batch.number: {p: (batch.start.get(p, 0), end) for p, end in batch.end.items()}
@@ -325,7 +325,7 @@ def messages_of_a_batch(lab, messages_of):
 
 
 def _expect_records(number: int, batches: Mapping[int, Ranges], answer) -> None:
-    """Check that the answer has each record of a batch exactly once, in each topic partition."""
+    """Check that the answer has every record of a batch exactly once, in every topic partition."""
     records = _records_of(answer, streaming=False)
     offsets: dict[int, list[int]] = {}
     for partition, offset in records.select("partition", "offset").orderBy("offset").collect():
@@ -370,12 +370,12 @@ def _expect_records(number: int, batches: Mapping[int, Ranges], answer) -> None:
 
 
 def _not_empty(ranges: Ranges) -> dict[int, tuple[int, int]]:
-    """Return the ranges that contain a record; a batch read returns nothing for the others."""
+    """Return the ranges that contain a record; a batch query returns nothing for the others."""
     return {p: (begin, end) for p, (begin, end) in ranges.items() if begin < end}
 
 
 def _text_of(ranges: Ranges) -> str:
-    """Return the first and last offset of each range as text."""
+    """Format the first and last offset of each range as text."""
     spans = (f"{begin} to {end - 1} of partition {p}" for p, (begin, end) in ranges.items())
     return "the offsets " + ", ".join(spans) if ranges else "no record"
 
@@ -386,14 +386,14 @@ def made_ranges(rng: Random, last: Mapping[int, int]) -> dict[int, Ranges]:
     There are twelve because batch 10 sorts before batch 2 if numbers are compared as text.
 
     Args:
-        last: topic partition to the offset after its last record; at least 12 records each.
+        last: by topic partition, the offset after its last record; at least 12 each.
     """
     cuts = {p: [0, *sorted(rng.sample(range(1, end + 1), 12))] for p, end in last.items()}
     return {n: {p: (cuts[p][n], cuts[p][n + 1]) for p in cuts} for n in range(12)}
 
 
 def _save_checkpoint(lab, path: str, batches: Mapping[int, Ranges]) -> None:
-    """Write the checkpoint files that hold the start and end offsets of each batch."""
+    """Write checkpoint files with the start and end offsets of each batch."""
     files = {f"offsets/{n}": {p: end for p, (_, end) in batches[n].items()} for n in batches}
     files["sources/0/0"] = {p: begin for p, (begin, _) in batches[0].items()}
     for name, offsets in files.items():
@@ -406,7 +406,7 @@ def _save_checkpoint(lab, path: str, batches: Mapping[int, Ranges]) -> None:
 
 
 def _send(lab, topic: str, messages: Sequence[bytes], partitions: int = 1) -> None:
-    """Send messages to the partitions of a topic in turn; create the topic if it is missing."""
+    """Send messages to a topic's partitions in turn; create the topic if it is missing."""
     ensure_topic(lab.endpoints.kafka_bootstrap, topic, partitions)
     producer = Producer({"bootstrap.servers": lab.endpoints.kafka_bootstrap})
     for place, message in enumerate(messages):
@@ -439,7 +439,7 @@ def _records_of(answer, streaming: bool, columns: Collection[str] = KAFKA_COLUMN
     """Return the answer if it is a DataFrame of Kafka records with these columns.
 
     Raises:
-        Unreadable: it is something else, a batch DataFrame instead of a stream, or the reverse.
+        Unreadable: the answer is something else, or a batch instead of a stream or vice versa.
     """
     rows = as_dataframe(answer, "records")
     if rows.isStreaming != streaming:

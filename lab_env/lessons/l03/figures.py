@@ -23,7 +23,7 @@ OPEN_COLOUR = VERMILION
 
 
 def draw_batches(batches: list[Batch], title: str) -> str:
-    """Draw at least one batch as blocks of offsets, next to the files of the checkpoint."""
+    """Draw one or more batches as blocks of offsets, next to the checkpoint's files."""
     partitions = sorted(batches[-1].end)
     height = 1.0 + 0.5 * len(partitions)
     figure, (lanes, files) = new_panels([title, ""], width=8.4, height=height, one_unit=False)
@@ -54,7 +54,7 @@ def _draw_lanes(axes, batches: list[Batch], partitions: list[int]) -> None:
 
 
 def _draw_files(axes, batches: list[Batch]) -> None:
-    """Draw a square for each file `offsets/N` and `commits/N`, empty if the file is missing."""
+    """Draw a square for each file `offsets/N` and `commits/N`; empty squares are missing files."""
     for position, batch in enumerate(batches):
         style = {"marker": "s", "s": 90, "linewidths": 1.6}
         filled = {"color": BATCH_COLOURS[batch.number % len(BATCH_COLOURS)]}
@@ -79,7 +79,7 @@ def _style(batch: Batch) -> dict:
 
 
 def one_of_each(ledger: Ledger) -> pd.DataFrame:
-    """Return the position of one malformed message of each kind: `kind`, `partition`, `offset`."""
+    """Return one malformed message of each kind, as `kind`, `partition` and `offset`."""
     sends = ledger.frame()
     malformed = sends[sends["kind"].str.startswith("malformed")]
     malformed = malformed.assign(kind=malformed["kind"].str.partition(":")[2])
@@ -88,7 +88,7 @@ def one_of_each(ledger: Ledger) -> pd.DataFrame:
 
 
 def odd_records(spark) -> DataFrame:
-    """Return messages that are not events, as records of a topic; `sent` says what is odd."""
+    """Return messages that are not events, as a topic's records; `sent` names what is wrong."""
     rows = [
         (sent, bytearray(value), datetime.fromisoformat(MOMENT), 0, offset)
         for offset, (sent, value) in enumerate(odd_messages().items())
@@ -99,7 +99,7 @@ def odd_records(spark) -> DataFrame:
 
 
 def side_by_side(orders: DataFrame, parsed: DataFrame) -> pd.DataFrame:
-    """Return each odd message as it appears in the learner's orders, and the pipeline's reason."""
+    """Return odd messages as they appear in the learner's orders, with the pipeline's reason."""
     fields = ("event.order_id", "string(event.amount) AS amount", "event.partition_date")
     yours = orders.selectExpr("sent", *fields)
     both = yours.join(parsed.selectExpr("sent", "reason AS `pipeline says`"), "sent")
@@ -109,7 +109,7 @@ def side_by_side(orders: DataFrame, parsed: DataFrame) -> pd.DataFrame:
 def draw_rates(batches: pd.DataFrame) -> str:
     """Draw the rates at which rows arrived and were written, a pair of bars per batch.
 
-    The columns of `batches` are those of progress reports, the index is the batch.
+    `batches` has the columns of Spark's progress reports, and the batch as index.
     """
     title = "How fast rows arrive, how fast they are written"
     figure, axes = new_chart(title, "batch", "rows/s")
@@ -127,8 +127,7 @@ def draw_rates(batches: pd.DataFrame) -> str:
 def draw_state(progress: Sequence[Mapping]) -> str:
     """Draw the number of ids in a stream's state after each batch, and of all ids seen so far.
 
-    `progress` is the `recentProgress` of a query with one stateful operator, from its first batch
-    on.
+    `progress` is a query's `recentProgress` since its first batch; it has one stateful operator.
     """
     figure, axes = new_chart("The watermark bounds the memory", "batch", "ids")
     batches = [report["batchId"] for report in progress]
@@ -143,9 +142,9 @@ def draw_state(progress: Sequence[Mapping]) -> str:
 
 
 def books(n: int) -> pd.DataFrame:
-    """Return orders and revenue (a Decimal) by status after the first `n` sends of the recording.
+    """Return orders and revenue (a Decimal) by status after the recording's first `n` sends.
 
-    Malformed sends count in `n`; erased orders do not count.
+    `n` includes malformed sends; erased orders are not counted.
     """
     orders: dict[str, dict] = {}
     for send in islice(recording(), n):

@@ -22,9 +22,9 @@ WHAT_FOR = {
 
 
 def jar_table(jars: Sequence[Path]):
-    """Return a styled table of a session's jars: name, MB, purpose, what its version must fit.
+    """Return a styled table of a session's jars: name, MB, purpose, what its version must match.
 
-    Jars whose names match no prefix in `WHAT_FOR` are left out.
+    Jars whose names match no prefix in `WHAT_FOR` are omitted.
     """
     rows = [
         (jar.name, f"{jar.stat().st_size / 1e6:.1f}", *words)

@@ -1,4 +1,4 @@
-"""Checks of lesson 04: rows in a table after writes with the learner's code or options."""
+"""Checks of lesson 04: compare a table's rows after writes with the learner's code or options."""
 
 import json
 import time
@@ -38,7 +38,7 @@ OTHER = {
 
 @check("04.1")
 def upserts_orders(lab, answer):
-    """Let the function upsert the events in two writes, then make a table with other options."""
+    """Let the function upsert events in two writes, then create a table with other options."""
     parts = "The options and the function are expected: `[ORDERS, upsert]`"
     options, upsert = as_pair(answer, parts)
     if not hasattr(options, "items"):
@@ -126,7 +126,7 @@ def upserts_orders(lab, answer):
 
 
 def _events(lab, events: Events):
-    """Events as a Spark DataFrame with the columns of `COLUMNS`."""
+    """Convert events to a Spark DataFrame with the columns of `COLUMNS`."""
     texts = ", ".join(f"{name} STRING" for name in COLUMNS)
     times = {name: f"to_timestamp({name}) AS {name}" for name in ("order_ts", "sent_at")}
     rows = lab.spark.createDataFrame(list(with_month(events)), texts)
@@ -134,13 +134,13 @@ def _events(lab, events: Events):
 
 
 def _newest(events: Events) -> list[tuple[str, ...]]:
-    """The event with the highest `order_ts` of each order that is not erased."""
+    """Return the event with the highest `order_ts` of each order that is not erased."""
     newest = {event[1]: event for event in sorted(events, key=itemgetter(4))}
     return [event for event in newest.values() if event[2] != "erase"]
 
 
 def _settings(lab, path: str) -> dict[str, str]:
-    """A table's settings from its `hoodie.properties`."""
+    """Read a table's settings from its `hoodie.properties`."""
     text = read(lab.endpoints, f"{key_of(path)}/{PROPERTIES}").decode()
     return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
 
@@ -173,7 +173,7 @@ ENDS_IN_S = 15.0  # a query that has read all and waits for nothing else
 
 @check("04.2")
 def streams_into_a_table(lab, start_table):
-    """Let the function stream two small files, one per batch: updates, an erasure, a late event."""
+    """Let the function stream two small files, one per batch, with an erasure and a late event."""
     source, path = _stream_source(lab), lab.scratch("stream-orders")
     checkpoint = lab.scratch("stream-checkpoint")
     schema = _shop_events(lab, STREAM_BATCHES[0]).schema
@@ -221,7 +221,7 @@ def streams_into_a_table(lab, start_table):
 
 
 def _shop_events(lab, events: Events):
-    """Events with the columns of the lesson's stream."""
+    """Convert events to a DataFrame with the columns of the lesson's stream."""
     more = {
         "customer_id": "'C-1' AS customer_id",
         "product_id": "'P-1' AS product_id",
@@ -231,7 +231,7 @@ def _shop_events(lab, events: Events):
 
 
 def _stream_source(lab) -> str:
-    """Folder with one Parquet file per batch, written on the first call."""
+    """Return a folder with one Parquet file per batch, written on the first call."""
     folder = lab.path("exercise/stream")
     if not lab.files(folder):
         for batch in STREAM_BATCHES:
@@ -241,7 +241,7 @@ def _stream_source(lab) -> str:
 
 
 def _ended(query) -> bool:
-    """Wait until a query has read its two batches, then stop it; True if it had ended by itself."""
+    """Wait until a query has read both batches, then stop it; True if it had ended by itself."""
     deadline = time.monotonic() + WAITS_S
     while not query.awaitTermination(0.5) and time.monotonic() < deadline:
         latest = query.lastProgress
@@ -270,7 +270,7 @@ KINDS = {"amount": "decimal(12,2)", "order_ts": "timestamp", "sent_at": "timesta
 
 @check("04.3")
 def repairs(lab, repair):
-    """Let the function repair into a new path; compare that table with the ledger and the topic."""
+    """Let the function write a repaired table to a new path; compare it with ledger and topic."""
     path = lab.scratch("repaired")
     repair(path)
     expect_type(lab, path, "COPY_ON_WRITE")

@@ -1,8 +1,8 @@
-"""Sample events, tables side by side, and the trace of one order.
+"""Sample events, tables side by side, and a drawing of one order in each sink.
 
-The trace draws the events in the order of arrival, and a mark in a sink's column for each event
-that the sink shows as a row: a green circle for the newest event, an orange cross for an older one.
-Each sink's label has the ledger's verdict.
+The drawing, an order's trace, has the events in the order of arrival, and a mark in a sink's column
+for each event that the sink shows as a row: a green circle for the newest event, an orange cross
+for an older one. Each sink's label has the ledger's verdict.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -29,7 +29,7 @@ NEWEST, OLDER = ("o", GREEN), ("X", VERMILION)
 
 
 def sample_events() -> pd.DataFrame:
-    """Return events of two orders in the order of arrival, with the columns `COLUMNS`."""
+    """Return the events of two orders in the order of arrival, with the columns `COLUMNS`."""
     return pd.DataFrame(with_month(SAMPLE), columns=list(COLUMNS))
 
 
@@ -40,7 +40,7 @@ def with_month(events: Iterable[tuple[str, ...]]) -> Iterator[tuple[str, ...]]:
 
 
 def changed_after_midnight(ledger: Ledger) -> int:
-    """Return the number of orders, except erased ones, with events on more than one day."""
+    """Count the orders that have events on more than one day, except erased orders."""
     sends = ledger.frame()
     valid = sends[(sends["state"] == "acked") & ~sends["kind"].str.startswith("malformed")]
     valid = valid.assign(day=valid["order_ts"] // (24 * 3600 * 1_000_000))
@@ -49,14 +49,14 @@ def changed_after_midnight(ledger: Ledger) -> int:
 
 
 def side_by_side(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:
-    """Return the status of O-18 and O-19: a row per order, a column per table or `no row`."""
+    """Return the status of O-18 and O-19 (rows) in each table (columns); `no row` if missing."""
     statuses = [rows.set_index("order_id")["status"] for rows in tables.values()]
     together = pd.concat(statuses, axis="columns", keys=list(tables))
     return together.reindex(["O-18", "O-19"]).fillna("no row")
 
 
 class OrderTrace:
-    """The trace of one order as a drawing; each sink is a column.
+    """The trace of one order, shown as a drawing with one column per sink.
 
     Args:
         arrived: one row per event in the order of arrival: event_id, kind, status, order_ts
@@ -65,7 +65,7 @@ class OrderTrace:
 
     @classmethod
     def of(cls, order_id: str, ledger: Ledger, events) -> "OrderTrace":
-        """Make the trace of an order from the ledger and its events' ids and status."""
+        """Make the trace of an order from the ledger and from `events` (event_id and status)."""
         sends = ledger.frame()
         sent = sends[sends["order_id"] == order_id].sort_values("offset")
         rows = events.where(f"order_id = '{order_id}'").select("event_id", "status").distinct()
@@ -77,7 +77,7 @@ class OrderTrace:
         self.sinks: dict[str, tuple[list[str], Reconciliation]] = {}
 
     def add(self, name: str, rows, verdict: Reconciliation) -> "OrderTrace":
-        """Add a sink and the ledger's verdict on the whole sink; return this trace."""
+        """Add a sink and the ledger's verdict on all of its rows; return this trace."""
         shown = rows.where(f"order_id = '{self.order_id}'").select("event_id").collect()
         self.sinks[name] = ([row.event_id for row in shown], verdict)
         return self
@@ -87,7 +87,7 @@ class OrderTrace:
         return {name: len(shown) for name, (shown, _) in self.sinks.items()}
 
     def marks(self, name: str) -> list[str]:
-        """Return for each arrived event `newest`, `older`, or an empty text without a row."""
+        """Return `newest` or `older` for each event with a row in the sink; empty for others."""
         left = list(self.sinks[name][0])
         newest = self.arrived["order_ts"].max()
         marks = []
@@ -129,7 +129,7 @@ class OrderTrace:
 
 
 def summarize(verdict: Reconciliation) -> str:
-    """Return the ledger's verdict on a sink: `reconciles`, or one line per kind of difference."""
+    """Return the ledger's verdict on a sink: `reconciles`, or a line per kind of difference."""
     differences = {name: getattr(verdict, name) for name in verdict.categories}
     return "\n".join(f"{n:,} {name}" for name, n in differences.items() if n) or "reconciles"
 

@@ -1,6 +1,6 @@
-"""Checks of lesson 05: results of the learner's writes in small tables, and bytes written.
+"""Checks of lesson 05: rows and files after the learner's writes, and the cheaper table type.
 
-A table that several answers change is written once per lesson and copied for each of them.
+Tables that answers change are written once per lesson and copied for each answer.
 """
 
 import io
@@ -69,7 +69,7 @@ def _is_quick(table: Snapshot) -> bool:
 
 @check("05.2")
 def deletes_by_key(lab, erase):
-    """Let the function delete some of six orders from a table of each type, each time others."""
+    """Let the function delete some of six orders from a table of each type."""
     for kind, gone in ((MOR, "id IN (2, 3, 5)"), (COW, "id IN (1, 3)")):
         path = scratch_copy(lab, _six_orders(lab, kind), "delete")
         rows = _orders(lab, gone, "erased", "12:00")
@@ -83,7 +83,7 @@ def deletes_by_key(lab, erase):
 
 @check("05.3")
 def forgets(lab, forget):
-    """Let the function erase O-3, a deleted order, from all base files of a copy of a table."""
+    """Let the function remove O-3, a deleted order, from all base files of a table's copy."""
     path = scratch_copy(lab, _without_o3(lab), "forget")
     name = "forget_" + path.rpartition("-")[2]
     lab.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
@@ -109,11 +109,11 @@ def forgets(lab, forget):
 
 @dataclass(frozen=True)
 class Load:
-    """Writes into one file group, which Merge-on-Read compacts at the end.
+    """A series of writes to one file group, which Merge-on-Read compacts at the end.
 
     Args:
-        base: size of its base file, bytes.
-        log: size of the log that one write adds, bytes.
+        base: size of the base file, bytes.
+        log: size of the log that each write adds, bytes.
         writes: number of writes until the compaction.
     """
 
@@ -123,7 +123,7 @@ class Load:
 
     @property
     def bytes_written(self) -> dict[str, int]:
-        """Bytes that each table type writes, compaction included."""
+        """Bytes written by each table type, including the compaction."""
         return {COW: self.writes * self.base, MOR: self.writes * self.log + self.base}
 
     @property
@@ -140,7 +140,7 @@ class Load:
 
 @check("05.4")
 def type_for_a_load(lab, cheaper_type):
-    """Let the function choose the table type that writes fewer bytes, for made-up loads."""
+    """Let the function choose the cheaper table type for made-up loads."""
     loads = made_up_loads(random.Random())
     for load in loads:
         said = as_choice(cheaper_type(load.base, load.log, load.writes), (COW, MOR))
@@ -159,7 +159,7 @@ def type_for_a_load(lab, cheaper_type):
 
 
 def _reason(load: Load) -> str:
-    """Explain why the cheaper type is cheaper."""
+    """Explain why the load's cheaper table type is cheaper."""
     cow, mor = load.bytes_written[COW], load.bytes_written[MOR]
     if load.cheaper == MOR:
         return "Copy-on-Write copies the whole base file at each write."
@@ -171,7 +171,7 @@ def _reason(load: Load) -> str:
 
 
 def made_up_loads(chosen: random.Random) -> list[Load]:
-    """Return loads of every kind; an answer that ignores the compaction fails at the first."""
+    """Return loads of every kind; an answer that ignores the compaction fails on the first."""
     base = chosen.randint(30_000, 900_000)
     few, many = chosen.randint(2, 4), chosen.randint(15, 40)
     return [
@@ -186,7 +186,7 @@ def made_up_loads(chosen: random.Random) -> list[Load]:
 
 
 def _tie(chosen: random.Random) -> Load:
-    """A load for which Merge-on-Read writes exactly 5 percent less, in floating point too."""
+    """Return a load for which Merge-on-Read writes exactly 5 percent less, even as floats."""
     while True:
         part = chosen.randint(2_000, 40_000)
         load = Load(base=20 * part, log=18 * part, writes=20)
@@ -196,7 +196,7 @@ def _tie(chosen: random.Random) -> Load:
 
 
 def _orders(lab, which: str, status: str, at: str):
-    """Orders O-1 to O-6 for which the condition on `id` holds, all of one day."""
+    """Return those of the orders O-1 to O-6 that match a condition on `id`, all of one day."""
     return lab.spark.sql(f"""
         SELECT 'O-' || id AS order_id, 'C-1' AS customer_id, CAST(5 AS DECIMAL(12,2)) AS amount,
                '{status}' AS status, to_timestamp('2026-11-20 {at}') AS order_ts,
@@ -206,7 +206,7 @@ def _orders(lab, which: str, status: str, at: str):
 
 
 def _six_orders(lab, kind: str = MOR) -> str:
-    """Path of a table with O-1 to O-6, written on the first call."""
+    """Return the path of a table with O-1 to O-6, written on the first call."""
     path = lab.path(f"exercise/six-{kind[0].lower()}")
     if not lab.files(path):
         _write(_orders(lab, "true", "new", "10:00"), path, kind)
@@ -214,7 +214,7 @@ def _six_orders(lab, kind: str = MOR) -> str:
 
 
 def _without_o3(lab) -> str:
-    """Path of a copy of the Merge-on-Read table from which O-3 was deleted."""
+    """Return the path of a Merge-on-Read table from which O-3 was deleted."""
     path = lab.path("exercise/deleted")
     if not lab.files(path):
         overlay_table(lab, _six_orders(lab), path)

@@ -1,7 +1,7 @@
-"""Figures of lesson 05: bytes written by each operation, bytes by changed rows, the verdicts.
+"""Figures of lesson 05: bytes written per operation and by changed rows, and claims of articles.
 
-The bytes of each operation come from two X-rays of the table: the one taken after it is compared
-with the previous one (`since`).
+The bytes of an operation are the difference between the X-ray taken after it and the previous one
+(`since`).
 """
 
 import io
@@ -27,7 +27,7 @@ FAINTEST = 1_000  # bytes that get the palest colour; the scale is logarithmic
 
 
 def new_objects(picture: Snapshot) -> pd.DataFrame:
-    """Return the rows of `frame()` that are new since the X-ray before; all without `since`."""
+    """Return the rows of `frame()` that are new since the previous X-ray; all if there is none."""
     if picture.since is None:
         return picture.frame()
     change = picture - picture.since
@@ -41,7 +41,7 @@ def data_files(picture: Snapshot) -> str:
 
 
 def footer_of(lab, path: str) -> dict[str, str]:
-    """Return the entries in the footer of a Parquet file, with their sizes."""
+    """Return the entries of a Parquet file's footer, with their sizes."""
     content = io.BytesIO(store.read(lab.endpoints, store.key_of(path)))
     entries = pq.read_metadata(content).metadata
     return {name.decode(): f"{len(value):,} bytes" for name, value in entries.items()}
@@ -49,11 +49,11 @@ def footer_of(lab, path: str) -> dict[str, str]:
 
 @dataclass(frozen=True, repr=False)
 class WriteHeat:
-    """Heat map of bytes written: operations as rows, the parts of each table as columns.
+    """A heat map of bytes written: operations as rows, the parts of each table as columns.
 
     Args:
-        pictures: by operation and table type (`COPY_ON_WRITE` or `MERGE_ON_READ`): the X-ray taken
-            after the operation; its `since` is the X-ray taken before.
+        pictures: the X-ray taken after each operation, by operation and table type
+            (`COPY_ON_WRITE` or `MERGE_ON_READ`); its `since` is the previous X-ray.
     """
 
     pictures: Mapping[tuple[str, str], Snapshot]
@@ -64,7 +64,7 @@ class WriteHeat:
         return list(dict.fromkeys(operation for operation, _ in self.pictures))
 
     def files(self, kind: str) -> dict[str, str]:
-        """Return the kinds of data files that each operation created in one table type."""
+        """Return the kinds of data files that each operation created, for one table type."""
         return {op: data_files(self.pictures[op, kind]) for op in self.operations}
 
     def frame(self) -> pd.DataFrame:
@@ -79,7 +79,7 @@ class WriteHeat:
         return pd.DataFrame.from_dict(rows, orient="index")
 
     def rows(self) -> pd.DataFrame:
-        """Return the rows that each commit but compaction changed and wrote, by table type."""
+        """Return how many rows each commit changed and wrote, by table type; omit compactions."""
         counts = {}
         for kind in HEADINGS:
             for operation in self.operations:
@@ -112,18 +112,18 @@ class WriteHeat:
         return shown.table(rows, note)
 
     def _parts(self, operation: str, kind: str) -> pd.DataFrame:
-        """Return bytes and number of the new objects in each of `PARTS`."""
+        """Return the bytes and the number of new objects in each of `PARTS`."""
         new = new_objects(self.pictures[operation, kind]).groupby("part")["bytes"]
         return new.agg(bytes="sum", objects="count").reindex(list(PARTS), fill_value=0)
 
 
 def _heat(size: int, hottest: int) -> float | None:
-    """Logarithmic scale from 0 to 1; None for 0 bytes."""
+    """Map a size to a logarithmic scale from 0 to 1; None for 0 bytes."""
     return log(max(size, FAINTEST) / FAINTEST) / log(hottest / FAINTEST) if size else None
 
 
 def draw_sweep(sweep: pd.DataFrame) -> str:
-    """Draw the bytes written by one upsert, a column per table type, by changed orders."""
+    """Draw the bytes that an upsert writes to each table type, by number of changed orders."""
     figure, axes = new_chart(
         "One upsert into a file of 1,000 orders", "orders changed", "bytes written"
     )
@@ -140,9 +140,9 @@ def judge_articles(
     """Compare two articles' claims about the table types with the lesson's measurements.
 
     Args:
-        rows_of_o21: number of rows of the deleted order, by the place searched and by table type.
-        refusals: by table type, the error of a table that refused a compaction.
-        metadata: the default parts of the metadata table.
+        rows_of_o21: the deleted order's number of rows, by place searched and table type.
+        refusals: by table type, the error of a compaction that Hudi refused.
+        metadata: the metadata table's partitions by default.
     """
     logs = heat.frame()["COPY_ON_WRITE", "log"].sum()
     made = heat.files("MERGE_ON_READ")

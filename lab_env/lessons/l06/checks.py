@@ -1,6 +1,6 @@
-"""Checks of lesson 06: what the learner's options, stream and SQL left in the object store.
+"""Checks of lesson 06: inspect files, instants and rows after the learner's writes and SQL.
 
-Only files, instants and rows count. The tables are small: a write of a check takes about a second.
+The tables are small, so that a check's write takes about a second.
 """
 
 import random
@@ -43,7 +43,7 @@ PRICES = tuple(Decimal(random.randint(101, 999)) / 100 for _ in range(3))
 
 @check("06.1")
 def metric_to_monitor(lab, count_logs):
-    """Count the logs of the lesson's table, and of made-up tables of several file groups."""
+    """Call the function for the lesson's table, and for made-up tables with several file groups."""
     chosen = random.Random()
     tables = {"the table `never`": lab.xray(lab.path("never"))}
     for number in range(1, 5):
@@ -76,7 +76,7 @@ def metric_to_monitor(lab, count_logs):
 
 
 def logs_to_merge(table: "Snapshot | MadeUpTable") -> int:
-    """Logs that a query of the newest state merges in the worst file group."""
+    """Return the number of logs that a snapshot query merges in the worst file group."""
     logs: dict[tuple[str, str], int] = {}
     for found in table.current:
         group = (found.partition, found.group)
@@ -86,30 +86,30 @@ def logs_to_merge(table: "Snapshot | MadeUpTable") -> int:
 
 @dataclass(frozen=True)
 class MadeUpTable:
-    """The parts of an X-ray that the exercise names, of a table that does not exist."""
+    """A fake X-ray of a table that does not exist, with the attributes that the exercise names."""
 
     slices: tuple[FileSlice, ...]
     instants: tuple = ()
 
     @property
     def current(self) -> tuple[FileSlice, ...]:
-        """The slices that a query of the newest state reads."""
+        """The file slices that a snapshot query reads."""
         return tuple(found for found in self.slices if found.current)
 
     @property
     def files(self) -> tuple[DataFile, ...]:
-        """Data files of all slices."""
+        """The data files of all slices."""
         return tuple(file for found in self.slices for file in found.files)
 
 
 def made_up_table(chosen: random.Random, logs: bool = True) -> MadeUpTable:
-    """A table of two partitions with three file groups each; one of them has a planned compaction.
+    """Return a table of two partitions with three file groups each; one has a planned compaction.
 
-    The worst file group is never the first one, and needs both of its current slices.
+    The worst file group is never the first one, and the logs of both of its current slices count.
 
     Args:
-        chosen: draws the numbers of logs.
-        logs: whether its current slices have any.
+        chosen: random generator for the numbers of logs.
+        logs: True if the current slices have logs.
     """
     slices = []
     for partition in ("2026-11-20", "2026-11-21"):
@@ -132,7 +132,7 @@ def _slice(partition: str, group: str, at: str, logs: int, current: bool = True)
 
 @check("06.2")
 def as_fresh_as_needed(lab, answer):
-    """Ask for the board of a table with a log; write for a board that may lag, and for another."""
+    """Query the board of a table with a log; then write with the options for two permitted lags."""
     board, inline_options = as_pair(
         answer, "The two functions are expected: `[board, inline_options]`"
     )
@@ -177,7 +177,7 @@ def as_fresh_as_needed(lab, answer):
 
 
 def _expect_board(lab, board, path: str, batch: int) -> None:
-    """Expect the learner's board to be that of a batch."""
+    """Check that the learner's board is the right one after a batch."""
     with _same_session(lab):
         answer = board(path)
     if not hasattr(answer, "toPandas"):
@@ -205,7 +205,7 @@ def _expect_board(lab, board, path: str, batch: int) -> None:
 
 @contextmanager
 def _same_session(lab) -> Generator[None]:
-    """Expect the body to leave Hudi's options of the session alone, and restore them."""
+    """Check that the body does not change the session's Hudi options, and restore them."""
     before = _hudi_settings(lab)
     yield
     changed = dict(_hudi_settings(lab).items() ^ before.items())
@@ -222,13 +222,13 @@ def _same_session(lab) -> Generator[None]:
 
 
 def _hudi_settings(lab) -> dict[str, str]:
-    """Hudi's options that the session gives to every query."""
+    """Return the Hudi options that the session applies to every query."""
     return {row.key: row.value for row in lab.spark.sql("SET").collect() if "hoodie" in row.key}
 
 
 @cache  # of a call that was interrupted, nothing is used
 def _with_a_log(lab) -> str:
-    """The path of a table with one log on its base file, written at the first call."""
+    """Return the path of a table whose base file has one log, written on the first call."""
     path = scratch_copy(lab, _just_compacted(lab), "board_with_log")
     _write_board(lab, path, 2, {"hoodie.compact.inline": "false"})
     return path
@@ -236,7 +236,7 @@ def _with_a_log(lab) -> str:
 
 @cache
 def _just_compacted(lab) -> str:
-    """Return the path of a table with two batches and no logs; the first call writes it."""
+    """Return the path of a table with two batches and no logs, written on the first call."""
     path = lab.scratch("compacted_board")
     inline = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "2"}
     for batch in range(2):
@@ -259,13 +259,13 @@ def _write_board(lab, path: str, batch: int, options: dict[str, str]) -> None:
 
 
 def _as_option(value: object) -> str:
-    """A Hudi option as text, as Spark's writer passes it."""
+    """Convert a Hudi option's value to text, as Spark's writer does."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @check("06.3")
 def compacts_beside_the_stream(lab, start_stream):
-    """Start the stream on two files of three orders each; add a third when it has compacted."""
+    """Start the stream on two files of three orders each; add a third once it has compacted."""
     source, path, checkpoint = map(lab.scratch, ("changes", "stream", "checkpoint"))
     for number in range(2):
         _add_file(lab, source, number)
@@ -330,7 +330,7 @@ def compacts_beside_the_stream(lab, start_stream):
 
 
 def _after_compaction(lab, path: str) -> tuple[Snapshot, float]:
-    """The table when no plan is left, or when the time is up, and the seconds until then."""
+    """Wait until no plan is left or the time is up; return the table and the seconds waited."""
     began = time.monotonic()
     while True:
         table, waited = lab.xray(path), time.monotonic() - began
@@ -341,12 +341,12 @@ def _after_compaction(lab, path: str) -> tuple[Snapshot, float]:
 
 
 def _plans(table: Snapshot) -> int:
-    """Compactions on a table's timeline, planned or complete."""
+    """Count the compactions on a table's timeline, planned or complete."""
     return sum(instant.action == "compaction" for instant in table.instants)
 
 
 def _add_file(lab, source: str, number: int) -> None:
-    """Put a Parquet file of three orders into the folder; it is written at the first call."""
+    """Copy a Parquet file of three orders, written on the first call, into the source folder."""
     folder = lab.path("exercise/changes")
     if not lab.files(folder):
         rows = lab.spark.sql("""

@@ -1,4 +1,4 @@
-"""Draws the costs of compaction: each write and the query after it, and in whose time it ran."""
+"""Draws the costs of compaction: writes, the queries after them, and when compactions ran."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ KB = 1024
 
 @dataclass(frozen=True)
 class Step:
-    """One write of a workload, and one query after it; times are seconds since 1970."""
+    """A write and the query after it; times are seconds since 1970."""
 
     batch: int  # number of the write
     began: float  # when the write was called
@@ -31,12 +31,12 @@ class Step:
 
     @property
     def logs(self) -> int:
-        """Number of logs in the deepest current slice."""
+        """The largest number of logs in a current file slice."""
         return max(len(found.logs) for found in self.table.current)
 
     @property
     def compacted(self) -> bool:
-        """True if a compaction was completed since the table before."""
+        """True if a compaction was completed since the previous X-ray."""
         known = self.table.since.instants if self.table.since else ()
         return any(
             instant.action == "compaction" and instant.completed and instant not in known
@@ -44,13 +44,13 @@ class Step:
         )
 
     def written(self, kind: str) -> int:
-        """Bytes of the new files of one kind, `base` or `log`."""
+        """Return the bytes of the new files of one kind, `base` or `log`."""
         files = self.table.new_files if self.table.since else self.table.files
         return sum(file.size for file in files if file.kind == kind)
 
 
 def as_table(steps: Iterable[Step]) -> pd.DataFrame:
-    """Return the steps by batch; `compacted` is a column only if a write compacted."""
+    """Return the steps as a table by batch; `compacted` is omitted if no write compacted."""
     rows = [
         {
             "batch": step.batch,
@@ -69,9 +69,9 @@ def as_table(steps: Iterable[Step]) -> pd.DataFrame:
 
 
 def draw_costs(runs: Mapping[str, list[Step]]) -> str:
-    """Draw three charts for each run: read by the query, written, and times.
+    """Draw three charts for each run: bytes read by the query, bytes written, and times.
 
-    The first write's time is left out, because it also pays for the session's start.
+    The first write's time is omitted, because it includes the session's start.
     """
     rows = ("KB read\nby the query", "KB written\nby the write", "seconds")
     titles = [name if row == rows[0] else "" for row in rows for name in runs]
@@ -123,7 +123,7 @@ def _draw_times(axes, steps: list[Step]) -> None:
 
 @dataclass(frozen=True)
 class Compaction:
-    """One compaction in time, all in seconds since 1970."""
+    """The times of one compaction, in seconds since 1970."""
 
     planned: float  # its requested time, when its plan was made
     began: float | None  # when its execution began; None while the plan waits
@@ -131,9 +131,9 @@ class Compaction:
 
 
 def compactions_of(objects: Iterable[StoredObject]) -> list[Compaction]:
-    """Return the compactions on a table's timeline, by their requested times.
+    """Return the compactions on a table's timeline, sorted by requested time.
 
-    The beginning of an execution is in no file name: it is the time of the `.inflight` file.
+    No file name contains the start of an execution; it is the `.inflight` file's modification time.
     """
     planned, began, ended = set(), {}, {}
     for found in objects:
@@ -154,7 +154,7 @@ def compactions_of(objects: Iterable[StoredObject]) -> list[Compaction]:
 
 @dataclass(frozen=True)
 class Work:
-    """A piece of the writer's time: one write, or one batch of a stream."""
+    """A period in which the writer worked: one write, or one batch of a stream."""
 
     label: str  # text in its bar
     began: float  # seconds since 1970, like `ended`
@@ -173,7 +173,7 @@ def batches_of(progress: Iterable[dict]) -> list[Work]:
 
 
 def during(works: Iterable[Work], compaction: Compaction) -> list[str]:
-    """Return the labels of the writes that ran during a compaction."""
+    """Return the labels of the writes that overlapped with a compaction."""
     began, ended = compaction.began, compaction.ended
     if began is None or ended is None:
         return []
@@ -183,7 +183,7 @@ def during(works: Iterable[Work], compaction: Compaction) -> list[str]:
 def draw_lanes(runs: Mapping[str, tuple[list[Work], list[Compaction]]]) -> str:
     """Draw two lanes for each run: the writer's work, and the compactions.
 
-    A small triangle shows when a plan was made.
+    A small triangle marks the time of a compaction plan.
     """
     figure, panels = new_panels(list(runs), width=9.0, height=1.7)
     for axes, (works, compactions) in zip(panels, runs.values(), strict=True):

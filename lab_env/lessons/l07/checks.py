@@ -1,4 +1,4 @@
-"""Checks of lesson 07: a stream's files, clustering, a board after cleaning, retained versions.
+"""Checks of lesson 07: streamed writes, clustering, file sizing, and queries around cleaning.
 
 No check writes to the lesson's tables; each creates new tables or copies.
 """
@@ -54,7 +54,7 @@ def writes_the_stream(lab, stream_into):
 
 
 def _stream(lab, stream_into, path: str, operation: str, rows: int) -> None:
-    """Run the answer's stream from two files, with two rows of the same order, into a table."""
+    """Run the answer's stream from two files into a table; two of the rows have the same key."""
     checkpoint = lab.scratch("stream-checkpoint")
     files = lab.spark.readStream.schema(ORDER).option("maxFilesPerTrigger", 1)
     with session_spared(), own_streams_stopped(lab.spark, STREAM_TIMEOUT_S) as stopped:
@@ -117,7 +117,7 @@ def _codec(lab, key: str) -> str:
 
 @check("07.2")
 def clusters(lab, cluster):
-    """Let the function cluster a copy of a table of 18 files in two partitions."""
+    """Let the function cluster a copy of a table with 18 files in two partitions."""
     path = scratch_copy(lab, _many_files(lab), "cluster")
     cluster(path)
     picture = lab.xray(path)
@@ -226,7 +226,7 @@ def few_files(lab, answer):
 
 @check("07.4")
 def looks_again(lab, board_now):
-    """Run the function on a table without its last write, then again with it and cleaned."""
+    """Call the function before a table's last write, then again after that write and a cleaning."""
     source, path = lab.path("orders"), lab.scratch("board")
     newest = lab.xray(source)
     late = _since_the_last_write(newest)
@@ -268,7 +268,7 @@ def looks_again(lab, board_now):
 
 
 def _since_the_last_write(table: Snapshot) -> tuple[Instant, ...]:
-    """A table's last write, and all of its cleans."""
+    """Return a table's last write and all of its cleans."""
     writes = [instant for instant in table.instants if instant.writes and instant.completed]
     cleans = [instant for instant in table.instants if instant.action == "clean"]
     if len(writes) < 2 or not cleans:
@@ -277,14 +277,14 @@ def _since_the_last_write(table: Snapshot) -> tuple[Instant, ...]:
 
 
 def _replaced(table: Snapshot) -> list[DataFile]:
-    """Data files that no query of the newest state reads."""
+    """Return the data files that a snapshot query does not read."""
     current = {file for found in table.current for file in found.files}
     return [file for file in table.files if file not in current]
 
 
 @cache  # no later write changes what the table was
 def _true_boards(lab, late: tuple[Instant, ...]) -> tuple[Board, Board]:
-    """Right boards of the lesson's table: without the instants in `late`, and with all of them."""
+    """Return the right boards of the lesson's table, without and with the instants in `late`."""
     before = lab.scratch("board")
     copy_table(lab, lab.path("orders"), before, hidden=late)
     first, second = (
@@ -352,7 +352,7 @@ def cleans_for_the_readers(lab, clean_for):
 
 
 def _two_files(lab) -> str:
-    """Folder with O-1 in one Parquet file, O-1 and O-2 in another; written on the first call."""
+    """Return a folder of two Parquet files, O-1 and O-1 with O-2, written on the first call."""
     path = lab.path("exercise/two_files")
     if not lab.files(path):
         one = _orders_of_two_days(lab, 1, 2, tasks=1)
@@ -361,7 +361,7 @@ def _two_files(lab) -> str:
 
 
 def _orders_of_two_days(lab, begin: int, end: int, tasks: int):
-    """Orders numbered from `begin` to `end` - 1, to be written by `tasks` tasks."""
+    """Return orders numbered from `begin` to `end` - 1, in `tasks` Spark partitions."""
     return lab.spark.range(begin, end, 1, tasks).selectExpr(
         "concat('O-', id) AS order_id",
         "'new' AS status",
@@ -378,7 +378,7 @@ def _write_many_files(lab, path: str, options: dict[str, object]) -> None:
 
 
 def _many_files(lab) -> str:
-    """Path of a table of 18 files, written on the first call."""
+    """Return the path of a table with 18 files, written on the first call."""
     path = lab.path("exercise/many_files")
     if not lab.files(path):
         _write_many_files(lab, path, BULK | {"hoodie.table.name": "many_files"})
@@ -386,5 +386,5 @@ def _many_files(lab) -> str:
 
 
 def _versions(table) -> int:
-    """Number of versions in the file group that has the most."""
+    """Return the largest number of versions in a file group."""
     return max(Counter(file.group for file in table.files).values())

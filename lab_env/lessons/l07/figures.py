@@ -1,4 +1,4 @@
-"""Sends the orders of lesson 07; draws a table's file sizes, requests, and bytes over time."""
+"""Sends lesson 07's orders; draws a table's file sizes, requests, and bytes over time."""
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -26,7 +26,7 @@ SERVICES = {
 
 
 def send_orders(lab: Lab, orders: DataFrame, partitions: int) -> None:
-    """Send orders to the lesson's topic `orders`, created with this number of partitions.
+    """Send orders to the lesson's topic `orders`, which is created with this number of partitions.
 
     The number in each `order_id`, such as `O-17`, determines the topic partition.
     """
@@ -40,7 +40,7 @@ def send_orders(lab: Lab, orders: DataFrame, partitions: int) -> None:
 
 
 def orders_as_stream(lab: Lab, schema: StructType, per_batch: int) -> DataFrame:
-    """Return the lesson's topic `orders` as a stream of at most `per_batch` orders per batch."""
+    """Read the lesson's topic `orders` as a stream with at most `per_batch` orders per batch."""
     topic = lab.topic("orders")
     limit = {"maxOffsetsPerTrigger": str(per_batch)}
     records = read_topic(lab.spark, lab.endpoints.kafka_bootstrap, topic, **limit)
@@ -49,7 +49,7 @@ def orders_as_stream(lab: Lab, schema: StructType, per_batch: int) -> DataFrame:
 
 
 def hudi_defaults(spark) -> dict[str, str]:
-    """Return the defaults of file sizing, clustering, cleaning and archiving from Hudi's code."""
+    """Return Hudi's defaults for file sizing, clustering, cleaning and archiving, from its code."""
     config = spark._jvm.org.apache.hudi.config
     options = [
         getattr(getattr(config, kind), name) for kind, names in SERVICES.items() for name in names
@@ -58,18 +58,18 @@ def hudi_defaults(spark) -> dict[str, str]:
 
 
 def current_sizes(table: Snapshot) -> list[int]:
-    """Return the sizes in bytes of the files that a query of the newest state reads."""
+    """Return the sizes in bytes of the files that a snapshot query reads."""
     return [file.size for found in table.current for file in found.files]
 
 
 def older_sizes(table: Snapshot) -> list[int]:
-    """Return the sizes in bytes of the data files that no query of the newest state reads."""
+    """Return the sizes in bytes of the data files that a snapshot query does not read."""
     current = {file for found in table.current for file in found.files}
     return [file.size for file in table.files if file not in current]
 
 
 def draw_files_and_requests(tables: dict[str, Snapshot], requests: dict[str, Requests]) -> str:
-    """Draw one row per table: a dot for each current file by size, and the requests of one query.
+    """Draw one row per table: a dot for each current file's size, and one query's requests.
 
     Args:
         requests: the requests of the same query on each table, by table name.
@@ -102,7 +102,7 @@ def draw_storage(moments: dict[str, Snapshot]) -> str:
     """Draw the bytes of a table's current and older data files at several moments.
 
     Args:
-        moments: the table after each step, by the name of the step.
+        moments: the table after each step, by step name.
     """
     figure, axes = new_chart("Bytes on the store", "", "KB", width=3.2 + len(moments), height=3.2)
     for place, table in enumerate(moments.values()):
@@ -122,7 +122,7 @@ def _files(number: int) -> str:
 
 
 def _readable_sizes(axes) -> None:
-    """Set ticks such as 10, 20, 50, 100 instead of powers of ten."""
+    """Label the axis with sizes such as 10, 20, 50, 100 instead of powers of ten."""
     low, high = axes.get_xlim()
     ticks = [base * 10**power for power in range(-1, 7) for base in (1, 2, 5)]
     axes.set_xticks([t for t in ticks if low <= t <= high])

@@ -22,7 +22,7 @@ FEW_FILES = 10  # the list's file groups by default; `LISTS` asks for one
 
 @check("08.1")
 def upserts_by_index(lab, upsert):
-    """Let the function move O-4 by BLOOM, which searches one day only, and O-3 by GLOBAL_BLOOM."""
+    """Let the function move O-4 with BLOOM (searches one day only) and O-3 with GLOBAL_BLOOM."""
     path = lab.scratch("upsert")
     first = _orders(lab, "id < 5", "new", f"IF(id IN (1, 3), '{OLD}', '{NEW}')", 10)
     paid = _orders(lab, "id = 4", "paid", f"'{OLD}'", 11)
@@ -60,7 +60,7 @@ def upserts_by_index(lab, upsert):
 
 @check("08.2")
 def writes_listed(lab, write_listed):
-    """Let the function write four orders, then delete one by a row that names another day."""
+    """Let the function write four orders, then delete one with a row that has another day."""
     path = lab.scratch("listed")
     first = _orders(lab, "id < 5", "new", f"IF(id IN (1, 3), '{OLD}', '{NEW}')", 10)
     write_listed(first, path, "bulk_insert")
@@ -96,7 +96,7 @@ def writes_listed(lab, write_listed):
 
 @check("08.3")
 def moves_orders(lab, move):
-    """Let the function move two orders in a copy of a table; check which files it opens."""
+    """Let the function move two orders in a table's copy, and check which files it opens."""
     source = lab.path("orders_indexed")
     path = scratch_copy(lab, source, "moved")
     # none of those that the lesson moves
@@ -142,9 +142,9 @@ def moves_orders(lab, move):
 
 
 def _list_was_asked(lookup) -> bool:
-    """True if no file was searched after the record index had been read.
+    """True if no file was searched after the record index was read.
 
-    A query by the learner's code may have read all files before that.
+    A query in the learner's code may have read all files earlier.
     """
     opened = re.findall(r"reopen\(s3a://(\S+)\)", lookup.reads.log)
     listed = [place for place, key in enumerate(opened) if "/metadata/record_index/" in key]
@@ -200,10 +200,10 @@ def proves_that_a_filter_skips(lab, answer):
 
 
 def _orders(lab, which: str, status: str, day: str, hour: int):
-    """Orders O-1 to O-5 for which the condition on `id` holds.
+    """Return those of the orders O-1 to O-5 that match a condition on `id`.
 
     Args:
-        hour: hour of `order_ts`.
+        hour: the hour of `order_ts`.
     """
     return lab.spark.sql(f"""
         SELECT 'O-' || id AS order_id, CAST(5 AS DECIMAL(12, 2)) AS amount, '{status}' AS status,
@@ -213,5 +213,5 @@ def _orders(lab, which: str, status: str, day: str, hour: int):
 
 
 def _placed(rows):
-    """Rows with a column `place` as key, because an order may be in two table partitions."""
+    """Add a key column `place`, because an order may be in two table partitions."""
     return rows.select("*", F.expr("order_id || ' in ' || partition_date").alias("place"))

@@ -1,7 +1,7 @@
 """Shows which files a write searched for its rows, as counts and as a grid.
 
-A Parquet file is read from its end: one request for the last eight bytes, which hold the length of
-the footer, and one for the footer. Any other request reads rows.
+A Parquet file is read from its end: one request for the last eight bytes, which contain the
+footer's length, and one for the footer. Any other request reads rows.
 """
 
 import io
@@ -52,9 +52,9 @@ class Lookup:
     def files(self) -> pd.DataFrame:
         """One row per file that was current before the write.
 
-        Columns: partition, group, bytes (read from it), and found: `rewritten`, `rows` (some
-        were read), `footer` (nothing else was read), or `none` (it was not opened). In each
-        table partition the files with the most work come first.
+        Columns: partition, group, bytes (read from the file) and found: `rewritten`, `rows` (some
+        rows were read), `footer` (only the footer was read) or `none` (not opened). In each table
+        partition, the files with the most work come first.
         """
         read = self.reads.frame()
         prefix = store.key_of(self.after.path)
@@ -72,9 +72,9 @@ class Lookup:
 
     @property
     def figures(self) -> dict[str, int]:
-        """Counts of data files opened, read beyond the footer and rewritten by the write.
+        """The number of data files that the write opened, read beyond the footer, and rewrote.
 
-        Also the counts of metadata files read and written.
+        Also the number of metadata files that it read and wrote.
         """
         count = self.files["found"].value_counts()
         opened = int((self.files["found"] != "none").sum())
@@ -94,7 +94,7 @@ class Lookup:
 
 @contextmanager
 def watch_lookup(lab: Lab, path: str) -> Generator[Lookup]:
-    """Record which files the write in a `with` block searches for its rows."""
+    """Record which files the write in the body searches for its rows."""
     found = Lookup()
     before = lab.xray(path)
     began = time.perf_counter()
@@ -105,17 +105,17 @@ def watch_lookup(lab: Lab, path: str) -> Generator[Lookup]:
 
 
 def metadata_parts(table: Snapshot) -> pd.Series:
-    """Return the parts of a table's metadata table, with the number of objects in each."""
+    """Return the number of objects in each partition of a table's metadata table."""
     names = table.frame().query("part == 'metadata'")["name"]
     parts = names.str.extract(r"\.hoodie/metadata/([a-z_]+)/")[0].dropna()
     return parts.value_counts().sort_index().rename("objects").rename_axis("part")
 
 
 def key_ranges(lab: Lab, path: str) -> pd.DataFrame:
-    """Return the key range of each current base file, from its footer, by the lowest key.
+    """Return the key range in each current base file's footer, sorted by the lowest key.
 
-    Keys end in a number, as in `O-0017`: low and high are the numbers. `filter_bytes` is the size
-    of the bloom filter.
+    Keys end in a number, as in `O-0017`; low and high are those numbers. `filter_bytes` is the
+    bloom filter's size.
     """
     rows = []
     for base in (found.base for found in lab.xray(path).current if found.base):
@@ -128,12 +128,12 @@ def key_ranges(lab: Lab, path: str) -> pd.DataFrame:
 
 
 def lookup_table(lookups: dict[str, Lookup]) -> pd.DataFrame:
-    """Return the figures of several writes, one row per write."""
+    """Return the `figures` of several writes, one row per write."""
     return pd.DataFrame({name: lookup.figures for name, lookup in lookups.items()}).T
 
 
 def lookup_chart(lookups: dict[str, Lookup]) -> str:
-    """Draw a grid with a row per index and a cell per file, and the duration of each write."""
+    """Draw a grid with one row per write and one cell per file, and each write's duration."""
     figure, (grid, times) = new_panels(
         ["what the write did with each file", "seconds"], width=8.4, height=0.6 + 0.5 * len(lookups)
     )

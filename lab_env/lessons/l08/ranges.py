@@ -1,4 +1,4 @@
-"""Draws the range of a column's values in each file as a bar, with a filter as a band."""
+"""Draws each file's range of a column's values as a bar, and a filter as a band."""
 
 import pandas as pd
 
@@ -14,8 +14,8 @@ def range_chart(
     """Draw a bar from each file's smallest to its largest value; blue if it overlaps the filter.
 
     Args:
-        panels: for each title, a table with the columns low and high and one row per file.
-        filters: for each title, the lowest and the highest value that the filter selects.
+        panels: by title, a table with the columns low and high and one row per file.
+        filters: by title, the lowest and the highest value that the filter selects.
     """
     files = max(len(ranges) for ranges in panels.values())
     figure, axes_of = new_panels(list(panels), width=8.4, height=0.9 + 0.2 * files)
@@ -37,12 +37,12 @@ def range_chart(
 
 
 def draw_orders(found: pd.DataFrame, hours: tuple[float, float], large_amount: float) -> str:
-    """Draw the ranges of time and amount in each file, with a filter on each.
+    """Draw each file's range of times and of amounts, with a filter on each.
 
     Args:
         found: one row per file: minimum and maximum of `order_ts` and `amount`.
-        hours: the times that the first filter selects, in hours from the first order.
-        large_amount: the second filter selects this amount or more.
+        hours: the times that the first filter selects, in hours since the first order.
+        large_amount: the smallest amount that the second filter selects.
     """
     times, amounts = "order_ts, in hours from the start", "amount"
     ordered = found[["min(order_ts)", "max(order_ts)"]]

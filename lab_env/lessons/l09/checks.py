@@ -1,7 +1,7 @@
-"""Checks of lesson 09: the rows that the learner's readers return from a table with a log.
+"""Checks of lesson 09: the rows that the learner's queries return from a table with a log.
 
-The small Merge-on-Read table has two commits. The second changes three orders and erases one in a
-log, and adds a new order in a base file. The orders are chosen at random.
+The small Merge-on-Read table has two commits. In a log, the second one changes three orders and
+erases one; it also adds a new order in a base file. The orders are chosen at random.
 """
 
 import random
@@ -50,9 +50,9 @@ class TwoCommits:
     Args:
         before: path of the copy.
         after: path of the table.
-        amount: number of the order that costs 4.00 instead of 10.00.
-        status: number of the order that is paid.
-        touched: number of the order that only gets a later time.
+        amount: number of the order whose amount becomes 4.00 instead of 10.00.
+        status: number of the order that becomes paid.
+        touched: number of the order whose time alone changes.
         erased: number of the order that is erased.
     """
 
@@ -93,7 +93,7 @@ def opens_by_query_type(lab, read_orders):
 
 @check("09.2")
 def newest_rows_by_name(lab, newest_rows):
-    """Let the function query a name that the session has read, around another job's commit."""
+    """Let the function query a table name before and after another job's commit, in one session."""
     table = _two_commits(lab)
     path = scratch_copy(lab, table.before, "named")
     with _names(lab, path) as (name, _):
@@ -120,7 +120,7 @@ def newest_rows_by_name(lab, newest_rows):
 
 @check("09.3")
 def finds_stale_orders(lab, find_stale_orders):
-    """Run the function on a table with changes in logs, and on one with a new order in a log."""
+    """Call the function for a table with changes in logs, and for one with a new order in a log."""
     table = _two_commits(lab)
     found = [as_text(order) for order in as_list(find_stale_orders(table.after))]
     amount, status, erased = (f"O-{n}" for n in (table.amount, table.status, table.erased))
@@ -173,9 +173,9 @@ def finds_stale_orders(lab, find_stale_orders):
 
 @check("09.4")
 def board_of_a_true_state(lab, show_board):
-    """Let the function compute the board by each of a table's two names, after a new commit.
+    """Let the function compute the board from each of a table's two names, after a new commit.
 
-    The session has already read both names, and sets the read-optimised query type.
+    The session has already read both names, and its query type is set to read-optimised.
     """
     table = _two_commits(lab)
     path = scratch_copy(lab, table.before, "board")
@@ -208,7 +208,7 @@ def _expect_board(name: str, answer, right: dict[str, int]) -> None:
 
 @contextmanager
 def _names(lab, path: str) -> Generator[tuple[str, str]]:
-    """Register a name for a table and one for its read-optimised query; read both."""
+    """Register two names for a table, one of them for read-optimised queries, and read both."""
     name = f"named_{secrets.token_hex(3)}"
     names = name, f"{name}_ro"
     try:
@@ -224,7 +224,7 @@ def _names(lab, path: str) -> Generator[tuple[str, str]]:
 
 @contextmanager
 def _session_left_alone(lab) -> Generator[None]:
-    """Check that the body never changes the session's query type, even for a moment."""
+    """Check that the body does not change the session's query type, even briefly."""
     setting, done = lab.spark.conf, Event()
     kept = setting.get(QUERY_TYPE, "")
     seen = {kept}
@@ -263,7 +263,7 @@ def _table(answer) -> DataFrame:
 
 
 def _cost(rows, number: int) -> object:
-    """Amount of an order in the learner's result, which must have each key once."""
+    """Return an order's amount in the learner's result, which must have each key once."""
     twice = [key for key, times in keys_of(_table(rows)).items() if times > 1]
     expect(
         not twice,
@@ -293,7 +293,7 @@ def _two_commits(lab) -> TwoCommits:
 
 @cache
 def _logged(lab) -> str:
-    """Path of a table with O-1 in a base file and O-2 in a log, written on the first call."""
+    """Return the path of a table, written on the first call: O-1 in a base file, O-2 in a log."""
     path = lab.scratch("logged")
     for which in ("id = 1", "id = 2"):
         _write(lab, path, which, None, **BUCKET)
@@ -301,7 +301,7 @@ def _logged(lab) -> str:
 
 
 def _write(lab, path: str, which: str, table: TwoCommits | None = None, **options: str) -> None:
-    """Upsert orders of 10.00 each (O-1002: 25.00); `table` adds its second commit's changes."""
+    """Upsert orders of 10.00 (O-1002: 25.00); with `table`, as the second commit changes them."""
     cheap, paid, erased = (table.amount, table.status, table.erased) if table else (0, 0, 0)
     rows = lab.spark.sql(f"""
         SELECT 'O-' || id AS order_id, IF(id = {paid}, 'paid', 'new') AS status,

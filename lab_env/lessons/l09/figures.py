@@ -1,4 +1,4 @@
-"""Figures of lesson 09: answers of queries with the files they read, and two sums over time."""
+"""Figures of lesson 09: query results with the files that were read, and two sums over time."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from lab_env.tables.probes.reads import watch
 
 @dataclass(frozen=True)
 class Answer:
-    """The answer of one query, and what its tasks read."""
+    """The result of one query, and what its tasks read."""
 
     row: Mapping[str, object]  # by column
     base: int  # number of base files that were opened
@@ -28,7 +28,7 @@ class Answer:
 
     @property
     def files(self) -> str:
-        """Number of files in words, for example `2 base + 1 log`."""
+        """The number of files as text, for example `2 base + 1 log`."""
         return f"{self.base} base" + (f" + {self.logs} log" if self.logs else "")
 
 
@@ -36,8 +36,8 @@ def run_query(lab: Lab, question) -> Answer:
     """Run a query in the lab's session, and record which data files its tasks read.
 
     Reads by executors on a cluster and reads during planning are not counted. Planning reads the
-    timeline to list the files, and one file of the newest commit to get the schema, possibly a log
-    that no task reads.
+    timeline to list the files, and one of the newest commit's files to get the schema, possibly a
+    log that no task reads.
     """
     question._jdf.queryExecution().executedPlan()  # plan now: the DataFrame keeps its plan
     with watch(lab) as reads, InputBytes(lab.spark, lab.base) as read:
@@ -49,7 +49,7 @@ def run_query(lab: Lab, question) -> Answer:
 
 @dataclass(frozen=True, repr=False)
 class QueryGrid:
-    """Answers and their cost: one row per table type and query type, one column per moment."""
+    """Query results and their cost: a row per table type and query type, a column per moment."""
 
     answers: Mapping[tuple[str, str, str], Answer]  # by moment, table type and query type
     column: str  # of the answers' rows
@@ -61,11 +61,11 @@ class QueryGrid:
 
     @property
     def queries(self) -> list[tuple[str, str]]:
-        """Table type and query type of each row."""
+        """The table type and query type of each row."""
         return list(dict.fromkeys((kind, query) for _, kind, query in self.answers))
 
     def answers_of(self, kind: str) -> dict[str, list]:
-        """Return the answers of each query type on one table type, moment by moment."""
+        """Return the results by query type, moment by moment, for one table type."""
         return {
             query: [self.answers[moment, kind, query].row[self.column] for moment in self.moments]
             for of, query in self.queries
@@ -73,7 +73,7 @@ class QueryGrid:
         }
 
     def frame(self, what: str = "") -> pd.DataFrame:
-        """Return the grid with moments as columns: the answers, or `base`, `logs` or `bytes`."""
+        """Return the grid as a table of the results, or of their `base`, `logs` or `bytes`."""
         rows = [
             [
                 getattr(found, what) if what else found.row[self.column]
@@ -109,7 +109,7 @@ def _cell(answer: Answer, column: str, most: int) -> str:
 
 
 def draw_totals(totals: pd.DataFrame) -> str:
-    """Draw the sum of all amounts by each query type (two columns), moment by moment."""
+    """Draw the sum of all amounts at each moment (row) for both query types (columns)."""
     figure, axes = new_chart("What each query says is the sum of all amounts", "", "", 6.8, 2.6)
     lines = {
         "snapshot": (BLUE, "-", "snapshot: what was committed"),

@@ -1,4 +1,4 @@
-"""Checks of lesson 10: time travel, the board at a moment, a restore, a replay, cleaning."""
+"""Checks of lesson 10: time travel, the board at a past moment, restore, replay and cleaning."""
 
 import json
 import secrets
@@ -32,7 +32,7 @@ SCHEMA = (
 
 @check("10.1")
 def travels_in_time(lab, as_of):
-    """Let the function query a table as of each write, newest first, and an older copy of it."""
+    """Let the function query a table as of each write, newest first, then an older copy of it."""
     path = lab.path("orders")
     writes = _writes(lab, path)
     now = _amounts(_rows(lab, writes[-1]))
@@ -120,7 +120,7 @@ def board_at_a_moment(lab, board_at):
 
 
 def _pending(lab, path: str, write: Instant) -> str:
-    """Path of a copy in which a write was requested but is not complete."""
+    """Return the path of a copy in which a write was requested but is not complete."""
     copy = scratch_copy(lab, path, "pending")
     for file in lab.files(copy):
         if f"/{write.requested}_{write.completed}." in file.key:
@@ -129,10 +129,10 @@ def _pending(lab, path: str, write: Instant) -> str:
 
 
 def _moments(writes: tuple[Instant, ...]) -> list[str]:
-    """Three moments: after the last completion, at a random earlier completion, and during a write.
+    """Return three moments: after all writes, at a random earlier completion, and during a write.
 
-    The earlier completion is not the last one, because there a wrong answer, a filter on commit
-    times, returns the right rows.
+    The second is never the last write's completion: there, filtering on commit times, which is
+    wrong, would return the right rows.
     """
     write = secrets.choice(writes[1:])
     begin, end = to_seconds(write.requested), to_seconds(write.completed)
@@ -142,7 +142,7 @@ def _moments(writes: tuple[Instant, ...]) -> list[str]:
 
 
 def _writes(lab, path: str) -> tuple[Instant, ...]:
-    """Completed writes of a table, oldest first."""
+    """Return a table's completed writes, oldest first."""
     return tuple(i for i in lab.xray(path).instants if i.writes and i.completed)
 
 
@@ -160,7 +160,7 @@ def _columns() -> list[str]:
 
 @cache  # no later write changes what the table was
 def _rows(lab, write: Instant) -> list:
-    """Rows of the lesson's table as of one of its writes."""
+    """Return the rows of the lesson's table as of one of its writes."""
     reader = lab.spark.read.format("hudi").option("as.of.instant", write.requested)
     return reader.load(lab.path("orders")).select(_columns()).collect()
 
@@ -231,9 +231,9 @@ def _restored(lab, path: str) -> bool:
 
 @check("10.4")
 def undone_without_loss(lab, replay):
-    """Run the function on a copy of the lesson's table as restored, and compare the rows.
+    """Run the function on a copy of the lesson's table as it was after the restore; compare rows.
 
-    If the function leaves no checkpoint in the lesson's folder, it is run again, because it may
+    If the function creates no checkpoint in the lesson's folder, run it again, because it may
     resume from a checkpoint elsewhere.
     """
     streamed = _replay(lab, replay) or _replay(lab, replay)
@@ -250,7 +250,7 @@ def undone_without_loss(lab, replay):
 
 
 def _replay(lab, replay) -> bool:
-    """Check that a replay restores all good orders; return True if it started a new checkpoint."""
+    """Check that a replay restores all good orders; return True if it created a checkpoint."""
     source, path = lab.path("orders"), lab.scratch("restored")
     copy_table(lab, source, path, hidden=_after_the_restore(lab.xray(source).instants))
     writes, checkpoints = len(_writes(lab, path)), _checkpoints(lab)
@@ -304,7 +304,7 @@ def _replay(lab, replay) -> bool:
 
 
 def _good_orders(lab) -> DataFrame:
-    """Newest good event of each order in the lesson's topic."""
+    """Return the newest good event of each order in the lesson's topic."""
     newest: dict[str, dict] = {}
     for message in read_topic(lab.endpoints.kafka_bootstrap, lab.topic("orders")):
         event = json.loads(message.value())
@@ -316,7 +316,7 @@ def _good_orders(lab) -> DataFrame:
 
 
 def _after_the_restore(instants: Sequence[Instant]) -> tuple[Instant, ...]:
-    """Instants after the newest restore, such as the learner's replay of the lesson's table."""
+    """Return the instants after the newest restore, such as the learner's replay."""
     restores = [place for place, found in enumerate(instants) if found.action == "restore"]
     if not restores:
         raise Unreadable("Run the cells of this section first: they restore the table.")
@@ -324,16 +324,16 @@ def _after_the_restore(instants: Sequence[Instant]) -> tuple[Instant, ...]:
 
 
 def _checkpoints(lab) -> int:
-    """Number of this lesson's streams that have a checkpoint."""
+    """Count the checkpoints of this lesson's streams."""
     return sum(found.key.endswith("/sources/0/0") for found in lab.files(lab.base))
 
 
 @check("10.5")
 def keeps_the_past(lab, clean):
-    """Let the function keep two writes, then one, each time in a copy of a table with four.
+    """Let the function keep two writes, then one, each time in a new copy of a table with four.
 
-    To keep three would leave nothing to clean, because the cleaner keeps the files of one commit
-    more than it retains.
+    Keeping three would leave nothing to clean, because the cleaner keeps the files of one more
+    commit than it retains.
     """
     for asked in (2, 1):
         path = scratch_copy(lab, _four_writes(lab), "cleaned")
@@ -371,7 +371,7 @@ def keeps_the_past(lab, clean):
 
 @contextmanager
 def _named(lab, path: str) -> Generator[str]:
-    """Register a table under a name while the body runs."""
+    """Register a table in the catalogue while the body runs; yield its name."""
     name = f"c_{secrets.token_hex(3)}"
     lab.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
     try:
@@ -382,7 +382,7 @@ def _named(lab, path: str) -> Generator[str]:
 
 @cache  # of a call that was interrupted, nothing is used
 def _four_writes(lab) -> str:
-    """Path of a table like the lesson's, to be copied; written on the first call."""
+    """Return the path of a table with four writes, to be copied; the first call writes it."""
     path = lab.scratch("four_writes")
     for number in range(4):
         rows = make_changes(lab, "id BETWEEN 1 AND 25", "new", f"09:{number}0", f"{number} + id")
@@ -391,7 +391,7 @@ def _four_writes(lab) -> str:
 
 
 def _orders_as_of(lab, path: str, moment: str) -> int | None:
-    """1 if all of a table's first 25 orders are there as of a moment, 0 if not, None if refused."""
+    """Return 1 if all 25 orders are there as of a moment, 0 if not, None if Hudi refuses."""
     reader = lab.spark.read.format("hudi").option("as.of.instant", moment)
     try:
         return int(reader.load(path).count() >= 25)

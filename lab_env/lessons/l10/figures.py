@@ -1,8 +1,8 @@
 """Draws one value over time: what readers saw, and what a query AS OF each moment returns.
 
-A query as of a moment includes the commits that were requested by then and are complete today. A
-reader at that moment saw the commits that were complete then. Between a commit's request and its
-completion the two differ.
+A query as of a moment includes the commits that had been requested by then and are complete today.
+A reader at that moment saw the commits that were already complete. The two differ between a
+commit's request and its completion.
 """
 
 from bisect import bisect_right
@@ -25,7 +25,7 @@ WITHIN, BETWEEN = 1.0, 1.3  # widths: from request to completion, from there to 
 
 
 def amount_of(order: str, table: DataFrame) -> str | None:
-    """Return the amount of one order, such as `O-17`, or Hudi's refusal; None without a row."""
+    """Return an order's amount, or Hudi's error message; None if the order has no row."""
     try:
         row = table.where(table["order_id"] == order).select("amount").first()
     except Exception as refusal:
@@ -35,7 +35,7 @@ def amount_of(order: str, table: DataFrame) -> str | None:
 
 
 def show_answers(answers: pd.DataFrame | Mapping[str, str]):
-    """Return a styled table of answers, by question, which may be whole sentences."""
+    """Return a styled table of answers by question; both may be whole sentences."""
     frame = answers if isinstance(answers, pd.DataFrame) else pd.DataFrame({"answer": answers})
     left = [{"selector": "th, td", "props": "text-align: left; white-space: normal"}]
     return styled(frame).set_table_styles(left)
@@ -43,7 +43,7 @@ def show_answers(answers: pd.DataFrame | Mapping[str, str]):
 
 @dataclass(frozen=True)
 class Version:
-    """The value after one commit; both times are instant times."""
+    """The value after one commit; `requested` and `completed` are instant times."""
 
     requested: str
     completed: str
@@ -51,12 +51,12 @@ class Version:
 
 
 class AsOf:
-    """A drawing of two lanes, readers and AS OF.
+    """A drawing with two lanes: the value that readers saw, and that of a query AS OF.
 
     Two ticks mark the request and the completion of each commit, and a cursor marks one moment.
 
     Args:
-        versions: in timeline order; each is complete before the next was requested.
+        versions: in timeline order; each was complete before the next was requested.
         cursor: an instant time.
     """
 
@@ -66,7 +66,7 @@ class AsOf:
         self.cursor = cursor
 
     def as_of(self, moment: str) -> str | None:
-        """Return what a query as of a moment returns today; None before the first request."""
+        """Return today's result of a query as of a moment; None before the first request."""
         return self._at(moment, [version.requested for version in self.versions])
 
     def readers(self, moment: str) -> str | None:
@@ -78,7 +78,7 @@ class AsOf:
         return self.versions[known - 1].value if known else None
 
     def _places(self) -> dict[str, float]:
-        """Position of each tick on the axis: evenly spaced, not to scale."""
+        """Return each tick's position on the axis: evenly spaced, not to scale."""
         places, at = {}, 0.0
         for version in self.versions:
             places[version.requested] = at
@@ -87,7 +87,7 @@ class AsOf:
         return places
 
     def place(self, moment: str) -> float:
-        """Return the position of a moment on the axis; between two ticks, keep away from both."""
+        """Return a moment's position on the axis; between two ticks, keep a distance from both."""
         places = self._places()
         if moment in places:
             return places[moment]

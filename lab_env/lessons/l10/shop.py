@@ -1,4 +1,4 @@
-"""The shop of lesson 10: sends orders, computes what a table should contain, writes slowly."""
+"""The shop of lesson 10: sends orders, compares tables with the topic, and slows down writes."""
 
 import json
 import time
@@ -16,7 +16,7 @@ TIMEOUT_S = 120
 def make_changes(lab, which: str, status: str, at: str, amount: str) -> DataFrame:
     """Return changed orders; O-1 to O-20 were created on 20 November, later ones on the 21st.
 
-    `which` is an SQL condition on `id`, from 1 to 99, `amount` the SQL expression of the new
+    `which` is a SQL condition on `id`, from 1 to 99; `amount` is a SQL expression for the new
     amount.
     """
     return lab.spark.sql(f"""
@@ -29,7 +29,7 @@ def make_changes(lab, which: str, status: str, at: str, amount: str) -> DataFram
 
 
 def send(lab, which: str, status: str, at: str, amount: str) -> None:
-    """Send `make_changes` to the lesson's topic as JSON; create the topic if it is missing."""
+    """Send changed orders to the lesson's topic as JSON; create the topic if it is missing."""
     server, topic = lab.endpoints.kafka_bootstrap, lab.topic("orders")
     ensure_topic(server, topic, partitions=1)
     rows = make_changes(lab, which, status, at, amount).selectExpr(
@@ -50,9 +50,9 @@ def topic_options(lab, offset: int = 0) -> dict[str, str]:
 
 
 def compare_rows(lab, path: str) -> tuple[list[str], int, int]:
-    """Compare a table with the newest good event of each order; an amount of 0 is bad.
+    """Compare a table with each order's newest good event; events with an amount of 0 are bad.
 
-    Returns the missing orders, the number with an older version, and the number with amount 0.
+    Returns the missing orders, the number of stale orders, and the number with amount 0.
     """
     newest: dict[str, str] = {}
     for message in read_topic(lab.endpoints.kafka_bootstrap, lab.topic("orders")):
@@ -73,24 +73,24 @@ def compare_rows(lab, path: str) -> tuple[list[str], int, int]:
 
 
 def compare(lab, path: str) -> dict[str, int]:
-    """Return the numbers of missing, stale and zero orders of a table, as in `compare_rows`."""
+    """Return a table's numbers of missing, stale and zero orders, as in `compare_rows`."""
     missing, stale, zero = compare_rows(lab, path)
     return {"missing": len(missing), "stale": stale, "zero": zero}
 
 
 def slowly(rows: DataFrame) -> DataFrame:
-    """Return the same rows, each delayed by a second when it is read.
+    """Return the same rows; each takes an extra second when it is read.
 
-    The delay is in a filter that every row passes. The filter is a comparison, because Spark would
-    remove `coalesce(..., '') IS NOT NULL` from the plan: that expression can never be NULL.
+    A filter that every row passes sleeps. It is a comparison, because Spark would remove
+    `coalesce(..., '') IS NOT NULL` from the plan: that expression can never be NULL.
     """
     return rows.where("coalesce(reflect('java.lang.Thread', 'sleep', 1000L), '') != 'awake'")
 
 
 def read_during(lab, path: str, writer: DataFrameWriter, read: Callable):
-    """Save a batch, call `read` while its write is requested but not complete, return its result.
+    """Save a batch; while its write is requested but not complete, call `read`; return its result.
 
-    Raises `RuntimeError` if the write was complete before `read` could start.
+    Raises `RuntimeError` if the write completed before `read` could start.
     """
     with ThreadPoolExecutor() as other_job:
         job = other_job.submit(writer.save, path)
@@ -105,9 +105,9 @@ def read_during(lab, path: str, writer: DataFrameWriter, read: Callable):
 
 
 def moment_of_a_write(lab, table: str, query) -> str:
-    """Wait until a stream's write is requested but not complete; return that moment.
+    """Wait until a stream's write is requested but not complete; return the current instant time.
 
-    The moment is an instant time. Raises `TimeoutError` if no write began.
+    Raises `TimeoutError` if no write began.
     """
     end = time.monotonic() + TIMEOUT_S
     while all(instant.completed for instant in lab.xray(table).instants):

@@ -1,7 +1,7 @@
-"""Checks of lesson 11: windows, runs of a job, a commit with its bookmark, a stream, an alarm.
+"""Checks of lesson 11: incremental windows, bookmarks, a stream, and an alarm for lost commits.
 
-They use their own tables. A copy shows the commits on its timeline, so copying a commit's timeline
-files makes the commit appear.
+They use their own tables. A copy at first lacks some commits' timeline files; copying these makes
+the commits appear.
 """
 
 import secrets
@@ -42,7 +42,7 @@ AUDITED = ([("O-1", "new", 5), ("O-1", "paid", 5)], [("O-1", "paid", 5), ("O-2",
 
 @check("11.1")
 def reads_a_window(lab, since):
-    """Let the function query one to three commits, with and without an end of the window."""
+    """Let the function query windows of one to three commits, with and without an end."""
     source, commits = _three_commits(lab)
     for shown, after, upto in WINDOWS:
         path = _showing(lab, shown)
@@ -76,7 +76,7 @@ def reads_a_window(lab, since):
 
 @check("11.2")
 def runs_exactly_once(lab, run):
-    """Run the learner's job on a growing copy three times; pass on only its bookmark, as text."""
+    """Run the learner's job three times on a growing copy; pass on only its bookmark, as text."""
     source, commits = _three_commits(lab)
     ends = [commit.completed for commit in commits]
     early = _window(lab, source, "000", ends[1])
@@ -149,7 +149,7 @@ def _why_twice(commits: Sequence[Instant], row: tuple[str, int] | None, marks: l
 def _commit_arrives(lab, source: str, path: str) -> Generator[None]:
     """Make the last commit appear just before the second query of the body.
 
-    A query is anything that reads the table or its timeline: a load, an SQL statement, an X-ray.
+    Anything that reads the table or its timeline counts as a query: a load, SQL, an X-ray.
     """
     asked = 0
 
@@ -172,7 +172,7 @@ def _commit_arrives(lab, source: str, path: str) -> Generator[None]:
 
 @check("11.3")
 def appends_rows_with_their_bookmark(lab, append):
-    """Let the function append to a new table twice; one of the rows is the same both times."""
+    """Let the function append to a new table twice; both batches contain the same row."""
     path, written = lab.scratch("audit"), Counter()
     for call, batch in enumerate(AUDITED, start=1):
         bookmark = f"2026112012{secrets.randbelow(10**7):07}"
@@ -239,14 +239,14 @@ def appends_rows_with_their_bookmark(lab, append):
 
 
 def _record_key(lab, path: str) -> str:
-    """Fields of a table's record key, from its properties; empty without one."""
+    """Return the record key fields from a table's properties; empty if it has no record key."""
     rows = lab.spark.sql(f"CALL show_table_properties(path => '{path}', limit => 100)").collect()
     return {row["key"]: row["value"] for row in rows}.get("hoodie.table.recordkey.fields", "")
 
 
 @check("11.4")
 def streams_the_changes(lab, stream_once):
-    """Let the function stream a copy of a table, before and after one more commit appears in it."""
+    """Let the function stream a copy of a table before and after a further commit appears."""
     source, commits = _three_commits(lab)
     path, folder, checkpoint = (lab.scratch(f"stream-{name}") for name in ("in", "out", "at"))
     ends = ["000", *(commits[shown - 1].completed for shown in (SHOWN[0], LATE_COMMIT))]
@@ -300,13 +300,13 @@ def streams_the_changes(lab, stream_once):
 
 
 def _by_version(rows: DataFrame) -> DataFrame:
-    """Rows with a column `version` as key, because an order has a row for each of its commits."""
+    """Add a key column `version`, because an order has a row for each of its commits."""
     return rows.withColumn("version", F.expr("order_id || ' of ' || _hoodie_commit_time"))
 
 
 @check("11.5")
 def foresees_a_lost_window(lab, lost):
-    """Call the function for bookmarks of a table that was cleaned twice and of one that was not."""
+    """Call the function for bookmarks in a table cleaned twice and in one never cleaned."""
     cleaned, commits = _cleaned_twice(lab)
     never, all_there = _named(lab, _three_commits(lab)[0]), _three_commits(lab)[1]
     cases = [
@@ -359,7 +359,7 @@ def _table(answer) -> DataFrame:
 
 
 def _delivered(rows: DataFrame, commits: Sequence[Instant]) -> Counter:
-    """Count the pairs of order and commit number; 0 means a commit of another table."""
+    """Count pairs of order and commit number; the number is 0 if another table made the commit."""
     number = {commit.requested: n for n, commit in enumerate(commits, start=1)}
     found = rows.select("order_id", "_hoodie_commit_time").collect()
     return Counter((order, number.get(commit, 0)) for order, commit in found)
@@ -378,7 +378,7 @@ def _window(lab, path: str, begin: str, end: str) -> DataFrame:
 
 @cache  # nothing changes it
 def _three_commits(lab) -> tuple[str, list[Instant]]:
-    """Path of a table with the three commits, and the commits."""
+    """Return the path of a table with three commits, and the commits."""
     path = lab.scratch("orders")
     for number, which in enumerate(COMMITS):
         _write(lab, path, which, number)
@@ -387,7 +387,7 @@ def _three_commits(lab) -> tuple[str, list[Instant]]:
 
 @cache  # an answer only reads
 def _showing(lab, shown: int) -> str:
-    """Path of a copy that shows only the first commits."""
+    """Return the path of a copy that shows only the first `shown` commits."""
     (source, commits), path = _three_commits(lab), lab.scratch("window")
     copy_table(lab, source, path, hidden=commits[shown:])
     return path
@@ -395,9 +395,9 @@ def _showing(lab, shown: int) -> str:
 
 @cache  # an answer only asks
 def _cleaned_twice(lab) -> tuple[str, list[Instant]]:
-    """Name of a table with six commits, and the commits; the second clean retained commit 5.
+    """Return the name of a table with six commits, and the commits.
 
-    The first clean, after commit 4, retained commit 3. The second also keeps the files of commit 4.
+    The first clean, after commit 4, retained commit 3; the second retained 5 and the files of 4.
     """
     path = scratch_copy(lab, _three_commits(lab)[0], "cleaned")
     name = _named(lab, path)
@@ -420,7 +420,7 @@ def _named(lab, path: str) -> str:
 
 
 def _write(lab, path: str, which: str, number: int) -> None:
-    """Upsert orders whose status contains the number of the commit, counted from 0."""
+    """Upsert orders whose status contains the commit's number, counted from 0."""
     rows = lab.spark.sql(f"""
         SELECT 'O-' || id AS order_id, 'step {number}' AS status,
                CAST(5 AS DECIMAL(12,2)) AS amount,

@@ -1,7 +1,7 @@
 """Lesson 11's measurements and drawings: cost of queries, bookmarks, deliveries of two runs.
 
-In the drawing, rows delivered twice are red. The rows of a run carry their commit's requested time
-in `_hoodie_commit_time`. The axis shows requested and completion times in order, not to scale.
+Rows have their commit's requested time in `_hoodie_commit_time`. The drawing's axis shows requested
+and completion times in sequence, not to scale.
 """
 
 import json
@@ -24,7 +24,7 @@ BEGINNING = "000"
 
 
 def cost_of(queries: Mapping) -> pd.DataFrame:
-    """Run queries, and count for each the `rows` returned and the `files read` by its scans."""
+    """Run queries; count for each the `rows` returned and the `files read` by its scans."""
     cost = {}
     for name, query in queries.items():
         rows, files = rows_and_files_read(query)
@@ -33,9 +33,9 @@ def cost_of(queries: Mapping) -> pd.DataFrame:
 
 
 def kept_bookmark(lab, path: str) -> str:
-    """Return the bookmark of the newest commit that has one; `000` if there is none.
+    """Return the bookmark stored in the newest commit that has one; `000` if there is none.
 
-    Later commits may have none: a clustering does not store the job's bookmark. The table need not
+    Later commits may lack it: a clustering does not store the job's bookmark. The table need not
     exist yet.
     """
     if not lab.files(path):
@@ -50,7 +50,7 @@ def kept_bookmark(lab, path: str) -> str:
 
 
 def stream_offsets(lab, checkpoint: str) -> list[str]:
-    """Return a stream's progress on a Hudi table, from its checkpoint, as completion times."""
+    """Return the offsets of a stream on a Hudi table, from its checkpoint, as completion times."""
     s3, bucket = store.client(lab.endpoints), lab.endpoints.bucket
     ends = []
     for found in lab.files(f"{checkpoint}/offsets"):
@@ -62,14 +62,14 @@ def stream_offsets(lab, checkpoint: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Deliveries:
-    """Two runs of one reader: rows with `order_id` and `_hoodie_commit_time`."""
+    """The rows that two runs of one reader delivered, with `order_id` and `_hoodie_commit_time`."""
 
     bookmark: str  # begin of the second run's window, an instant time
     first: pd.DataFrame
     second: pd.DataFrame
 
     def counts(self, instants: Iterable[Instant]) -> pd.DataFrame:
-        """Return the rows per commit that only `first`, only `second`, and both delivered."""
+        """Count each commit's rows delivered by only the first, only the second, or both runs."""
         runs = self.first, self.second
         first, second = (set(map(tuple, run[[COMMIT, KEY]].to_numpy())) for run in runs)
         rows = {
@@ -84,7 +84,7 @@ class Deliveries:
 
 
 def draw_deliveries(instants: Iterable[Instant], readers: Mapping[str, Deliveries]) -> str:
-    """Draw, per reader, commits as bars from requested to completed, and the bookmark as a line.
+    """Draw each reader's commits as bars from request to completion, and the bookmark as a line.
 
     All instants must be complete. Commits that the second run delivered again are red.
     """
@@ -109,7 +109,7 @@ def draw_deliveries(instants: Iterable[Instant], readers: Mapping[str, Deliverie
 
 
 def _label(counts: pd.Series) -> tuple[str, str]:
-    """Text next to a commit's bar, and the bar's colour."""
+    """Return the text next to a commit's bar, and the bar's colour."""
     if counts["twice"]:
         return f"{counts['twice']} rows twice", TWICE
     if counts["second"]:
@@ -120,7 +120,7 @@ def _label(counts: pd.Series) -> tuple[str, str]:
 
 
 def _position(time: str, moments: list[str]) -> float:
-    """Index of a time among the moments; halfway between two if it is not one of them."""
+    """Return a time's index among the moments; halfway between two if it is not one of them."""
     if time in moments:
         return moments.index(time)
     return sum(moment < time for moment in moments) - 0.5

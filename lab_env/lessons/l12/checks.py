@@ -1,4 +1,4 @@
-"""Checks of lesson 12: they run answers on the lesson's change feeds and on made-up changes."""
+"""Checks of lesson 12: run answers on the lesson's change feeds and on made-up changes."""
 
 import random
 from collections import Counter
@@ -29,7 +29,7 @@ TOTALS = "customer_id STRING, cents BIGINT, upto STRING"
 
 @check("12.1")
 def reads_the_feed(lab, feed):
-    """Let the function read changes after the first commit of two tables, and after the last."""
+    """Let the function read the changes of two tables after their first and their last commit."""
     counts = []
     for table, place in (("orders_cow", 0), ("orders_mor", 0), ("orders_cow", -1)):
         path, commits = lab.path(table), _commits(lab, 2, table)
@@ -75,7 +75,7 @@ def reads_the_feed(lab, feed):
 
 @check("12.2")
 def one_orders_life(lab, life):
-    """Let the function restore each of six made-up order histories from their shuffled changes."""
+    """Let the function reconstruct six made-up order histories from their shuffled changes."""
     lives = made_up_lives(random.Random())
     changes = lab.spark.createDataFrame(changes_of(lives), CHANGES).coalesce(1)
     for order, truth in lives.items():
@@ -102,7 +102,7 @@ def one_orders_life(lab, life):
 
 
 def made_up_lives(chosen: random.Random) -> dict[str, list[str | None]]:
-    """Return states by order id; some ids are prefixes of others."""
+    """Return order histories: states by order id; some ids are prefixes of others."""
     number = chosen.randint(2, 9)
     states: tuple[list[str | None], ...] = (
         ["new", "paid", "packed", "shipped", "returned"],
@@ -118,7 +118,7 @@ def made_up_lives(chosen: random.Random) -> dict[str, list[str | None]]:
 
 
 def changes_of(lives: dict[str, list[str | None]]) -> list[tuple]:
-    """Return the change rows of made-up order histories, shuffled."""
+    """Return the changes in made-up order histories as rows of the feed, shuffled."""
     rows = []
     for order, states in lives.items():
         images = [(order, "C-1", state, 500) if state else None for state in states]
@@ -128,14 +128,14 @@ def changes_of(lives: dict[str, list[str | None]]) -> list[tuple]:
 
 
 def _change(number: int, before: Image | None, after: Image | None) -> tuple:
-    """A row of the feed; later changes have higher numbers."""
+    """Return a row of the change feed; later changes have higher numbers."""
     op = "i" if before is None else "u" if after else "d"
     return op, f"2026112010{number:02}00000", before, after
 
 
 @check("12.3")
 def revenue_by_changes(lab, deltas):
-    """Let the function compute the deltas of made-up changes; compare with a full recompute."""
+    """Let the function compute revenue deltas of made-up changes; compare with a full recompute."""
     images = made_up_images(random.Random())
     rows = [_change(number, *pair) for number, pair in enumerate(images)]
     moved = deltas(lab.spark.createDataFrame(rows, CHANGES))
@@ -176,11 +176,7 @@ NAMES = ("C-101", "C-102", "C-103", "C-104", "C-105", "C-106")
 
 
 def made_up_images(chosen: random.Random) -> list[tuple[Image | None, Image | None]]:
-    """Return the images before and after changes of every kind, in random order.
-
-    Args:
-        chosen: random generator.
-    """
+    """Return the images before and after changes of every kind, in random order."""
     made: list[tuple[Image | None, Image | None]] = [
         (None, ("O-99", NAMES[0], "cancelled", 100))  # whose sum is 0, not NULL
     ]
@@ -206,7 +202,7 @@ def made_up_images(chosen: random.Random) -> list[tuple[Image | None, Image | No
 
 
 def _revenue(images: list[tuple[Image | None, Image | None]], side: int, name: str = "") -> int:
-    """Revenue (cents) of the images before (0) or after (1), of one customer or of all."""
+    """Sum the revenue (cents) of the images before (0) or after (1), for one customer or all."""
     return sum(
         image[3]
         for pair in images
@@ -215,11 +211,11 @@ def _revenue(images: list[tuple[Image | None, Image | None]], side: int, name: s
 
 
 def _why_off(images: list, excess: int, off: dict[str, int]) -> str:
-    """Explain by how much an answer is wrong, and which mistake causes it."""
+    """Explain by how much an answer is wrong, and the mistake that causes it."""
     erased = _revenue([pair for pair in images if pair[1] is None], 0)
 
     def cancelled(side: int, only: bool) -> int:
-        """Cents of cancelled images; with `only`, of changes that have no other image."""
+        """Sum the cents of cancelled images; with `only`, of inserts or deletes alone."""
         chosen = [pair[side] for pair in images if not (only and pair[1 - side])]
         return sum(image[3] for image in chosen if image and image[2] == "cancelled")
 
@@ -264,7 +260,7 @@ def _wrong_by(cents: int) -> str:
 
 @check("12.4")
 def totals_with_their_bookmark(lab, write_totals):
-    """Let the function change the totals of two known customers and a new one, in two copies."""
+    """Let the function change the totals of two existing customers and a new one, in two copies."""
     for _ in range(2):
         path = scratch_copy(lab, _other_totals(lab), "totals")
         before = {row.customer_id: row for row in _totals(lab, path).collect()}
@@ -348,7 +344,7 @@ def _expect_total(name: str, old: int, cents: int, row: Any, upto: str) -> None:
 
 @cache  # of a call that was interrupted, nothing is used
 def _other_totals(lab) -> str:
-    """A table like the lesson's `revenue` with other cents and bookmarks; made once.
+    """Return the path of a table like the lesson's `revenue`, with other cents and bookmarks.
 
     Its folder also has files with larger bookmarks, from a write that is not on its timeline.
     """
@@ -369,9 +365,9 @@ def _other_totals(lab) -> str:
 
 @check("12.5")
 def where_the_next_run_begins(lab, begin_of_next_run):
-    """Ask where the next run begins, for the lesson's totals and for a copy with other bookmarks.
+    """Call the function for the lesson's totals and for a copy with other bookmarks.
 
-    From there, the run must read every change that is not in the totals yet, and no other.
+    A run that begins at the returned time must read exactly the changes not yet in the totals.
     """
     newest, totals = _commits(lab, 4)[-1], lab.path("revenue")
     times = _times(lab, newest)
@@ -421,10 +417,10 @@ def where_the_next_run_begins(lab, begin_of_next_run):
 
 
 def _commits(lab, count: int, table: str = "orders_cow") -> list[str]:
-    """Requested times of the orders' commits: the insert, the payments, the events, the erasures.
+    """Return the requested times of the orders' commits: insert, payments, events and erasures.
 
     Raises:
-        LabError: the commits are missing, or their changes have been cleaned away.
+        LabError: there are fewer than `count` commits, or the table has been cleaned.
     """
     instants = lab.xray(lab.path(table)).instants
     commits = [instant.requested for instant in instants if instant.writes]
@@ -444,19 +440,19 @@ def _commits(lab, count: int, table: str = "orders_cow") -> list[str]:
 
 @cache  # the same for every answer, as long as nobody writes
 def _feed_rows(lab, table: str, begin: str, newest: str) -> list[str]:
-    """Rows of a table's feed after a commit, as sorted text."""
+    """Return the rows of a table's change feed after a commit, as sorted text."""
     return sorted(map(str, _feed(lab, table, begin).select(*COLUMNS).collect()))
 
 
 @cache
 def _times(lab, newest: str) -> list[str]:
-    """Times of all changes after the first commit."""
+    """Return the times of all changes after the first commit."""
     changes = _feed(lab, "orders_cow", _commits(lab, 4)[0])
     return [row.ts_ms for row in changes.select("ts_ms").collect()]
 
 
 def _feed(lab, table: str, begin: str) -> DataFrame:
-    """The feed of the orders as the CDC query returns it."""
+    """Return the orders' change feed after a commit, by a CDC query."""
     return (
         lab.spark.read.format("hudi")
         .option("hoodie.datasource.query.type", "incremental")

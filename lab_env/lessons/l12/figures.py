@@ -1,7 +1,4 @@
-"""Lesson 12's meters, comparisons and drawings: costs, totals, order histories, and a waterfall.
-
-The waterfall shows how each kind of change leads from the old total to the new one.
-"""
+"""Lesson 12's measurements and drawings: costs, totals, order histories, and a waterfall chart."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -22,7 +19,7 @@ ABSENT = "not there"
 
 
 class Cost:
-    """Measures the queries inside a `with` block: bytes read by Spark's tasks, and requests."""
+    """Measures the queries in a `with` block: bytes read by Spark's tasks, and requests."""
 
     def __init__(self, spark, path: str):
         self._spark = spark
@@ -42,12 +39,12 @@ class Cost:
 
 
 def euro(rows) -> Decimal:
-    """Return the sum of a DataFrame's column `cents`, in euro; 0 for no row."""
+    """Return the sum of a DataFrame's column `cents`, in euros; 0 if it has no rows."""
     return Decimal(rows.agg({"cents": "sum"}).first()[0] or 0) / 100
 
 
 def differences(kept, truth) -> list[str]:
-    """Return the customers whose stored `cents` are wrong, missing or not expected."""
+    """Return the customers whose stored `cents` are wrong, missing or unexpected."""
     old, new = ({row.customer_id: row.cents for row in rows.collect()} for rows in (kept, truth))
     return sorted(name for name in old | new if old.get(name) != new.get(name))
 
@@ -55,12 +52,12 @@ def differences(kept, truth) -> list[str]:
 def tell(
     stories: Mapping[str, str], increment: Mapping[str, str], lives: Mapping[str, Sequence]
 ) -> pd.DataFrame:
-    """Return the history of some orders next to the results of incremental query and change feed.
+    """Return orders' histories next to the results of an incremental query and the change feed.
 
     Args:
-        stories: what happened, by order.
+        stories: the history in words, by order.
         increment: the status that the incremental query returns, by order.
-        lives: the states in the change feed, by order; None where the order does not exist.
+        lives: the states in the change feed, by order; None while the order does not exist.
     """
     states = {
         order: " → ".join(ABSENT if pd.isna(state) else str(state) for state in life)
@@ -76,7 +73,7 @@ def tell(
 
 
 def first_words(refusal: Exception) -> str:
-    """Return a Spark error in one line, without its stack trace."""
+    """Return a Spark error on one line, without its stack trace."""
     return " ".join(str(refusal).split("\tat ")[0].split())
 
 
@@ -85,8 +82,8 @@ def draw_waterfall(
 ) -> str:
     """Draw how an old total became a new one, by the amount that each kind of change added.
 
-    The totals are lines, not bars, because the axis does not start at 0: only the lengths of steps
-    may be compared with each other. Raises `LabError` if old plus steps is not new.
+    The totals are lines, not bars, because the axis does not start at 0, so only the lengths of
+    steps can be compared. Raises `LabError` if `old` plus the steps is not `new`.
     """
     rest = new - old - sum(steps.values())
     if rest:

@@ -29,7 +29,7 @@ NEW_DAYS = [str(date(2027, 1, 1) + timedelta(days=n)) for n in range(365)]
 
 @check("13.1")
 def registers_its_table(lab, save):
-    """Let the function write to a Merge-on-Read table twice, and query the metastore."""
+    """Let the function write to a Merge-on-Read table twice; then query the metastore."""
     name, size = f"exercise_{secrets.token_hex(3)}", random.randint(20, 60)
     path, more = lab.path(name), MERGE_ON_READ | {NOTE: secrets.token_hex(3)}
     first, second = f"id < {size}", f"id BETWEEN {size - 4} AND {size + 4}"
@@ -93,14 +93,14 @@ def registers_its_table(lab, save):
 
 
 def _names(lab, database: str, begin: str) -> frozenset[str]:
-    """Tables of a database whose names have this prefix."""
+    """Return the tables of a database whose names have this prefix."""
     rows = lab.spark.sql(f"SHOW TABLES IN {database} LIKE '{begin}*'").collect()
     return frozenset(row["tableName"] for row in rows)
 
 
 @check("13.2")
 def makes_a_new_day_known(lab, publish):
-    """Write a random day without sync, run the answer, and query the metastore before and after."""
+    """Write a random day without sync, run the answer; query the metastore before and after."""
     before = {*lab.known_partitions(RETURNS)}
     written = {file.partition for file in lab.xray(lab.path(RETURNS)).files}
     day = random.choice([day for day in NEW_DAYS if f"partition_date={day}" not in written])
@@ -137,13 +137,13 @@ def makes_a_new_day_known(lab, publish):
 
 @dataclass(frozen=True)
 class States:
-    """Orders by status in an uncompacted Merge-on-Read table, for each way to read it.
+    """Counts of orders by status in an uncompacted Merge-on-Read table, for each way to read it.
 
     Args:
         now: counts in a snapshot query of Spark.
         then: counts as of the first commit.
         base: counts in the newest base files alone.
-        parquet: number of rows in all Parquet files of the table, old ones included.
+        parquet: number of rows in all Parquet files of the table, including old ones.
     """
 
     now: Counter
@@ -154,7 +154,7 @@ class States:
 
 @check("13.3")
 def asks_without_java(lab, in_duckdb):
-    """Let the answer query a table that it does not know; count the Spark jobs that this starts."""
+    """Let the answer query an unknown table; count the Spark jobs that this starts."""
     from hudi import HudiQueryType, HudiReadOptions
 
     path, states = _unknown_table(lab)
@@ -221,13 +221,13 @@ def asks_without_java(lab, in_duckdb):
 
 
 def _jobs(spark) -> set[int]:
-    """Ids of the jobs that Spark has run."""
+    """Return the ids of the jobs that Spark has run."""
     return set(spark.sparkContext.statusTracker().getJobIdsForGroup())
 
 
 @check("13.4")
 def merges_logs(lab, merge_logs):
-    """Let the answer compact a copy of a table with logs, and again after one more deltacommit."""
+    """Let the answer compact a copy of a table with logs, then again after one more deltacommit."""
     path, _ = _unknown_table(lab)
     copy = scratch_copy(lab, path, "logs")
     said = []
@@ -281,10 +281,10 @@ def merges_logs(lab, merge_logs):
 
 @cache  # answers read it, or a copy of it
 def _unknown_table(lab) -> tuple[str, States]:
-    """Path of a table with random numbers of orders in three partitions, and its contents.
+    """Return a table's path and contents; it has random numbers of orders in three partitions.
 
-    The second commit pays orders of two partitions, which makes logs, and adds orders to the third,
-    which adds a new base file next to the old one.
+    Its second commit pays orders of two partitions, which creates logs, and adds orders to the
+    third, which creates a new base file next to the old one.
     """
     path = lab.scratch("orders")
     first, more = random.randint(120, 240), random.randint(20, 60)
@@ -310,7 +310,7 @@ def _unknown_table(lab) -> tuple[str, States]:
 
 
 def _orders(lab, which: str, status: str, minute: int) -> DataFrame:
-    """Orders of three days for which a condition on `id` holds; the status is an SQL expression."""
+    """Return orders of three days that match a condition on `id`; `status` is a SQL expression."""
     return lab.spark.sql(f"""
         SELECT 'O-' || id AS order_id, 'C-1' AS customer_id, {status} AS status,
                CAST(id AS DECIMAL(12,2)) AS amount,
@@ -321,7 +321,7 @@ def _orders(lab, which: str, status: str, minute: int) -> DataFrame:
 
 
 def _rows(lab, path: str, options: dict[str, str] | None = None) -> list[Row]:
-    """Rows of a table of `_orders`, sorted by key."""
+    """Return the rows of a table of `_orders`, sorted by key."""
     table = lab.spark.read.format("hudi").options(**(options or {})).load(path)
     own = [name for name in table.columns if name.startswith("_hoodie_")]
     return sorted(table.drop(*own).collect())
@@ -332,7 +332,7 @@ def _counted(rows: list[Row]) -> Counter:
 
 
 def _words(counts: Counter) -> str:
-    """Counts in words, for example `180 new, 40 paid`."""
+    """Format counts as text, for example `180 new, 40 paid`."""
     return ", ".join(f"{orders:,} {status}" for status, orders in sorted(counts.items())) or "none"
 
 

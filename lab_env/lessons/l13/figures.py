@@ -1,7 +1,7 @@
-"""Shows the answers of several engines to the same questions: a matrix of rows and errors.
+"""Shows the results of several engines for the same queries, as a matrix of rows and errors.
 
-Also shows the readers whose number of delivered rows is not the number of new rows, and compares
-times by the benchmark's rule, which allows for noise.
+Also shows the readers that deliver a wrong number of rows, and compares times by the benchmark's
+rule, which allows for noise.
 """
 
 import re
@@ -26,13 +26,13 @@ COLOURS = {SAME: GREEN, OTHER: AMBER, NONE: GREY}
 
 @dataclass(frozen=True)
 class Reply:
-    """An engine's reply to one question: rows, or its own error message."""
+    """An engine's reply to one query: rows, or its own error message."""
 
     rows: pd.DataFrame | None
     error: str = ""
 
     def summary(self) -> str:
-        """Return the reply in a few words: rows and paid orders, changes by kind, or the error."""
+        """Summarize the reply: number of rows and paid orders, changes by kind, or the error."""
         if self.rows is None:
             too_long = len(self.error) > MAX_ERROR_LENGTH
             return f"{self.error[: MAX_ERROR_LENGTH - 1]}…" if too_long else self.error
@@ -44,7 +44,7 @@ class Reply:
 
 
 def query_engine(ask: Callable[..., pd.DataFrame], *question) -> Reply:
-    """Query an engine; return its rows or its error."""
+    """Run a query on an engine; return its rows or its error."""
     try:
         return Reply(ask(*question))
     except Exception as refusal:
@@ -52,7 +52,7 @@ def query_engine(ask: Callable[..., pd.DataFrame], *question) -> Reply:
 
 
 def message_of(refusal: Exception) -> str:
-    """Return the first line of an engine's error, without the position in the query."""
+    """Return the first line of an engine's error, without the position in the query text."""
     text = getattr(refusal, "message", None) or getattr(refusal, "desc", None) or str(refusal)
     first = " ".join(_POSITION.sub("", str(text).strip()).split("\n")[0].split())
     name = getattr(refusal, "error_name", None)  # Trino's
@@ -61,7 +61,7 @@ def message_of(refusal: Exception) -> str:
 
 @dataclass(frozen=True, repr=False)
 class EngineMatrix:
-    """The replies of all engines: a row per question and table type, a column per engine."""
+    """The replies of all engines: a row per query and table type, a column per engine."""
 
     replies: Mapping[tuple[str, str, str], Reply]  # by question, table type, engine
 
@@ -72,11 +72,11 @@ class EngineMatrix:
 
     @property
     def questions(self) -> list[tuple[str, str]]:
-        """Question and table type of each row."""
+        """The query and table type of each row."""
         return list(dict.fromkeys((query, kind) for query, kind, _ in self.replies))
 
     def verdict(self, query: str, kind: str, engine: str) -> str:
-        """Return `same` or `other`, compared with the first engine's rows; `none` without rows."""
+        """Return `same` or `other`, compared with the first engine's rows; `none` for an error."""
         reply, first = (self.replies[query, kind, name] for name in (engine, self.engines[0]))
         if reply.rows is None:
             return NONE
@@ -84,13 +84,13 @@ class EngineMatrix:
         return SAME if same else OTHER
 
     def verdicts(self, engine: str, kind: str) -> dict[str, str]:
-        """Return the verdict on each question for one engine and table type."""
+        """Return the verdict on each query for one engine and table type."""
         return {
             query: self.verdict(query, of, engine) for query, of in self.questions if of == kind
         }
 
     def frame(self) -> pd.DataFrame:
-        """Return the replies in words, engines as columns."""
+        """Return the replies' summaries, with engines as columns."""
         rows = {
             (query, kind): {
                 engine: self.replies[query, kind, engine].summary() for engine in self.engines
@@ -124,21 +124,21 @@ class EngineMatrix:
 
 
 def _in_order(rows: pd.DataFrame) -> list[tuple]:
-    """Sorted rows, without differences in type between engines."""
+    """Return the rows as sorted text, so that engines' different types compare equal."""
     rows = rows.drop(columns=[name for name in rows if name.startswith("_")])
     rows = rows.reindex(columns=sorted(rows))
     return sorted(tuple(map(_as_text, row)) for row in rows.itertuples(index=False))
 
 
 def _as_text(value: object) -> str:
-    """A value as text; 12.30 equals 12.3, and a decimal equals a float."""
+    """Convert a value to text; 12.30 and 12.3 give the same text, as do decimal and float."""
     if isinstance(value, float | Decimal) and Decimal(str(value)).is_finite():
         return f"{Decimal(str(value)).normalize():f}"
     return str(value)
 
 
 def draw_differences(deliveries: pd.DataFrame, expected: str) -> str:
-    """Return numbers of rows as an HTML table; those that differ from `expected` are amber.
+    """Return row counts as an HTML table; those that differ from the column `expected` are amber.
 
     There is a row per reader and a column per engine; NaN stands for an engine that was left out.
     """
@@ -157,7 +157,7 @@ def draw_differences(deliveries: pd.DataFrame, expected: str) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Race:
-    """Times of engines that were run alternately."""
+    """The query times of engines that were run alternately."""
 
     rounds: Mapping[str, list[float]]  # seconds by engine, round by round
 
@@ -179,7 +179,7 @@ class Race:
 def race(questions: Mapping[str, tuple], rounds: int = 5) -> Race:
     """Query the engines alternately, so that other load on the machine affects all of them.
 
-    `questions` has for each engine the function that queries it, and the function's arguments.
+    `questions` has for each engine a function that queries it, and the function's arguments.
     """
     times: dict[str, list[float]] = {engine: [] for engine in questions}
     for _ in range(rounds):

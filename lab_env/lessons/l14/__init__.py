@@ -1,1 +1,1 @@
-"""Lesson 14's own code: hand-made streams, checks, drawings."""
+"""Lesson 14's helper code: hand-made streams, checks and drawings."""

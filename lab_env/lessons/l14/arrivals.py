@@ -1,6 +1,6 @@
-"""Orders with fixed event times, sent to a topic of one partition in a fixed sequence.
+"""Sends orders with fixed event times, in a fixed sequence, to a topic with one partition.
 
-With one partition the messages arrive in that sequence, and each batch is a section of it.
+With one partition, messages arrive in that sequence, and each batch is a section of it.
 """
 
 import json
@@ -30,7 +30,7 @@ FLAT_BATTERY = 19.0  # one order of the last batch, of a few cents, comes this m
 
 @dataclass(frozen=True)
 class Order:
-    """One order as sent."""
+    """An order as it is sent."""
 
     order_id: str  # the key
     customer_id: str
@@ -51,16 +51,15 @@ class Order:
 
 
 def make_order(number: int, at: datetime, cents: int = 1000, customer: int = 1) -> Order:
-    """Return an order that was sent at its event time."""
+    """Return an order that is sent at its event time."""
     return Order(f"O-{number}", f"C-{customer}", cents, at, at)
 
 
 def phone_orders(seed: int) -> list[Order]:
-    """Return orders of the phone app in the order of their arrival, `PER_BATCH` per batch.
+    """Return orders of the phone app in the sequence of their arrival, `PER_BATCH` per batch.
 
-    Most arrive in time. One in ten is minutes late, because its phone had no network; one phone was
-    off for much longer, and its order is worth a few cents. A batch covers `BATCH_MINUTES` of event
-    time.
+    Most arrive in time. One in ten is minutes late, as from a phone without network. A single order
+    of a few cents is much later. A batch covers `BATCH_MINUTES` of event time.
     """
     rng = Random(seed)
     orders: list[Order] = []

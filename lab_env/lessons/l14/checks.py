@@ -1,6 +1,6 @@
 """Checks of lesson 14: results, lost orders and state of the learner's query, and its table.
 
-Each runs the answer on its own stream, with one partition, a few batches and fixed event times. So
+Each runs the answer on its own stream with one partition, a few batches and fixed event times, so
 the number of late orders depends on the answer alone.
 """
 
@@ -46,7 +46,7 @@ def minute_of(at: datetime) -> datetime:
 
 
 def revenue_of(orders: Iterable[Order], clock_of: str = "order_ts") -> Minutes:
-    """Return revenue per minute in euro, computed without Spark."""
+    """Return revenue per minute in euros, computed without Spark."""
     cents: dict[datetime, int] = defaultdict(int)
     for order in orders:
         cents[minute_of(getattr(order, clock_of))] += order.cents
@@ -54,7 +54,7 @@ def revenue_of(orders: Iterable[Order], clock_of: str = "order_ts") -> Minutes:
 
 
 def clock(minute: datetime) -> str:
-    """Return a time of day as text, for example `12:04`."""
+    """Format a time of day, for example as `12:04`."""
     return f"{minute:%H:%M}"
 
 
@@ -92,7 +92,7 @@ def at_rest(lab, orders: Iterable[Order]):
 
 
 def collected(lab, rows, output_mode: str) -> tuple[list[dict], Any]:
-    """Run a streaming query until its source is read; return its progress and its output."""
+    """Run a streaming query until it has read its source; return its progress and its output."""
     from pyspark.sql import DataFrame
 
     if not isinstance(rows, DataFrame) or not rows.isStreaming:
@@ -116,11 +116,11 @@ def collected(lab, rows, output_mode: str) -> tuple[list[dict], Any]:
 
 
 def amounts_by(table, *columns: str) -> dict:
-    """Return the largest `revenue` per key, which is the last one, because sums only grow.
+    """Return the largest `revenue` per key, which is the final one, because sums only grow.
 
     Args:
         table: a Spark table with a column `revenue`.
-        columns: key columns; one of `CLOCKS` must be a timestamp, and is returned as a UTC time.
+        columns: key columns; those in `CLOCKS` must be timestamps, and are returned in UTC.
     """
     from pyspark.sql import functions as F
 
@@ -216,7 +216,7 @@ def revenue_per_minute(lab, answer):
 
 
 def some_orders(seed: int) -> list[Order]:
-    """Return sixty orders made in two hours that arrive within five minutes, three hours later."""
+    """Return sixty orders, made within two hours, that arrive three hours later in five minutes."""
     rng = Random(seed)
     made = [NOON + timedelta(seconds=rng.randrange(7200)) for _ in range(60)]
     arrived = [NOON + timedelta(hours=3, seconds=rng.randrange(300)) for _ in range(60)]
@@ -231,7 +231,7 @@ def _text(at: datetime) -> str:
 
 
 def _start_and_stop(lab, answer: Callable) -> None:
-    """Start the answer on a stream without rows, with a watermark, in append mode."""
+    """Start the answer on a stream with a watermark, in append mode, and stop it immediately."""
     nothing = (
         lab.spark.readStream.format("rate")
         .option("rowsPerSecond", 1)
@@ -252,7 +252,7 @@ def _start_and_stop(lab, answer: Callable) -> None:
 
 @check("14.2")
 def final_soon_enough(lab, start_final):
-    """Run the query on a hidden stream; `judge_final` has the rules."""
+    """Run the query on a hidden stream; `judge_final` tests the result."""
     orders = phone_orders(secrets.randbelow(1_000_000))
     name = f"check_{secrets.token_hex(3)}"
     with spark_settings(lab.spark, QUICK | {EXTRA_BATCHES: "true"}):
@@ -278,18 +278,18 @@ def judge_final(
     watermark: datetime | None,
     counted: int | None = None,
 ) -> Decimal:
-    """Check that only final minutes were emitted, soon enough, and that little revenue was lost.
+    """Check that only final minutes were emitted, soon enough, and with little revenue lost.
 
     Args:
-        orders: the stream's orders, in the order of their arrival.
-        watermark: the query's last watermark; None without one.
+        orders: the stream's orders, in the sequence of their arrival.
+        watermark: the query's last watermark; None if it has none.
         counted: orders in the emitted minutes, if the answer counts them.
 
     Returns:
-        Euro missing from the final minutes.
+        Revenue missing from the final minutes, in euros.
 
     Raises:
-        NotYet: one of the conditions does not hold.
+        NotYet: a condition does not hold.
     """
     right, newest = revenue_of(orders), max(order.order_ts for order in orders)
     final = final_minutes(right, emitted)
@@ -338,9 +338,9 @@ def judge_final(
 
 
 def final_minutes(expected: Iterable[datetime], emitted: Iterable[datetime]) -> list[datetime]:
-    """Return the minutes that an append query has finished with.
+    """Return the minutes that are final in an append query's output.
 
-    All orders of a minute may have been too late, so a finished minute may not have been emitted.
+    A final minute may not have been emitted, because all of its orders may have been too late.
     """
     last = max(emitted, default=datetime.min)
     return [minute for minute in expected if minute <= last]
@@ -348,7 +348,7 @@ def final_minutes(expected: Iterable[datetime], emitted: Iterable[datetime]) -> 
 
 @check("14.3")
 def state_that_ends(lab, per_customer):
-    """Run the answer in update mode on four batches ten minutes apart, with two window lengths."""
+    """Run the answer on four streamed batches, then on batch data with two window lengths."""
     orders = customers_come_and_go(secrets.randbelow(1_000_000))
     with spark_settings(lab.spark, QUICK | {EXTRA_BATCHES: "false"}):
         progress, table = collected(
@@ -390,15 +390,15 @@ def judge_state(
     """Check that the watermark waits for late orders and that old state is removed.
 
     Args:
-        rows: rows in state after each batch.
+        rows: number of rows in state after each batch.
         removed: True if any rows were removed from the state.
-        keys: number of different pairs of customer and minute in the stream.
-        watermark: the watermark of the last batch; None without one.
+        keys: number of distinct pairs of customer and minute in the stream.
+        watermark: the watermark of the last batch; None if there is none.
         newest: newest `order_ts` before the last batch, which determines the watermark; `sent_at`
             is an hour later.
 
     Raises:
-        NotYet: one of the conditions does not hold.
+        NotYet: a condition does not hold.
     """
     grew = f"{rows[-1]} of {keys} rows stay in state"
     expect(watermark, "There is no watermark, so {}: nothing may ever be forgotten.", grew)
@@ -446,10 +446,10 @@ OTHER_LENGTH = 15  # minutes; the hidden windows of another length
 
 
 def by_customer(orders: Iterable[Order], minutes: int) -> dict[tuple[str, datetime], Decimal]:
-    """Return revenue by customer and beginning of a window, computed without Spark.
+    """Return revenue in euros by customer and window start, computed without Spark.
 
     Args:
-        minutes: length of a window; must divide an hour.
+        minutes: length of a window; must divide 60.
     """
     found: dict[tuple[str, datetime], Decimal] = defaultdict(Decimal)
     for order in orders:
@@ -460,7 +460,7 @@ def by_customer(orders: Iterable[Order], minutes: int) -> dict[tuple[str, dateti
 
 
 def customers_come_and_go(seed: int) -> list[Order]:
-    """Return four batches of twelve orders, ten minutes apart; no customer orders in two batches.
+    """Return four batches of twelve orders, ten minutes apart; each batch has other customers.
 
     The device's clock, `sent_at`, is an hour ahead.
     """
@@ -478,10 +478,10 @@ def customers_come_and_go(seed: int) -> list[Order]:
 
 
 def watermark_of(progress: Mapping) -> datetime | None:
-    """Return the watermark that a batch reports; None if there is none or it has not moved.
+    """Return a batch's watermark; None if there is none or it has not moved.
 
     Args:
-        progress: one of `StreamingQuery.recentProgress`.
+        progress: an item of `StreamingQuery.recentProgress`.
     """
     text = (progress.get("eventTime") or {}).get("watermark")
     if not text or text.startswith("1970"):
@@ -491,7 +491,7 @@ def watermark_of(progress: Mapping) -> datetime | None:
 
 @check("14.4")
 def same_after_replay(lab, start_board):
-    """Stream two batches into a new table, delete the second one's commit, and restart."""
+    """Stream two batches into a new table, delete the second batch's commit file, and restart."""
     orders = two_batches(secrets.randbelow(1_000_000))
     right, total = revenue_of(orders), sum(revenue_of(orders).values())
     path, checkpoint = lab.scratch("minutes"), lab.scratch("checkpoint")
@@ -548,7 +548,7 @@ def same_after_replay(lab, start_board):
 
 
 def two_batches(seed: int) -> list[Order]:
-    """Return twelve orders for two batches of six; one minute has orders in both batches."""
+    """Return twelve orders for two batches of six; one minute occurs in both batches."""
     rng = Random(seed)
     minutes = (0, 0, 1, 1, 2, 2, 2, 2, 3, 3, 4, 4)
     return [
@@ -558,7 +558,7 @@ def two_batches(seed: int) -> list[Order]:
 
 
 def _minutes_at(lab, path: str, right: Minutes) -> Minutes:
-    """Revenue per minute in a table, after a check that it has exactly one row per minute."""
+    """Return a table's revenue per minute; check that it has exactly one row per minute."""
     if not lab.files(f"{path}/.hoodie"):
         raise Unreadable("There is no Hudi table at `path` after the stream.")
     table = rows_at(lab, path)
@@ -585,7 +585,7 @@ def _minutes_at(lab, path: str, right: Minutes) -> Minutes:
 
 
 def _newest_write(lab, path: str) -> set[datetime]:
-    """Minutes whose row was written by the newest write."""
+    """Return the minutes whose row was written by the newest write."""
     newest = max(lab.xray(path).completed_writes)
     rows = rows_at(lab, path).where(f"_hoodie_commit_time = '{newest}'")
     seconds = rows.selectExpr("CAST(CAST(minute AS TIMESTAMP) AS LONG)").collect()
@@ -599,5 +599,5 @@ def _compared(minute: datetime | None, found: Minutes, right: Minutes) -> tuple:
 
 
 def _differs(found: Minutes, right: Minutes) -> datetime | None:
-    """The first minute with a wrong revenue."""
+    """Return the first minute with a wrong revenue; None if there is none."""
     return next((m for m in sorted(found) if found[m] != right.get(m)), None)

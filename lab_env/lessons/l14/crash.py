@@ -1,11 +1,11 @@
-"""Fakes the state that a process leaves if it dies between a batch's work and its commit file."""
+"""Fakes a crash between a batch's write and its commit file."""
 
 from lab_env.platform import store
 from lab_env.platform.errors import LabError
 
 
 def forget_last_commit(lab, checkpoint: str) -> int:
-    """Delete the newest file of `commits`, as if the process had died before; return its batch."""
+    """Delete the newest file of `commits`, as after a crash, and return its batch number."""
     numbers = [
         int(name)
         for found in lab.files(f"{checkpoint}/commits")

@@ -1,4 +1,4 @@
-"""Draws late orders against a watermark, the size of state, and the shop's revenue per minute."""
+"""Draws late orders and the watermark, the size of state, and the shop's revenue per minute."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,7 +27,7 @@ KINDS = {
 
 @dataclass(frozen=True)
 class Arrival:
-    """One order at the moment when its batch read it."""
+    """One order as its batch read it: in time or late."""
 
     at: datetime  # event time
     watermark: datetime  # the batch's watermark; `NEVER` before there was one
@@ -35,14 +35,14 @@ class Arrival:
 
 
 def arrivals(times: Iterable[datetime], progress: Iterable[Mapping]) -> list[Arrival]:
-    """Determine which orders were late, from the order of arrival and a query's batches.
+    """Determine which orders were late, from the sequence of arrival and a query's batches.
 
     A batch uses the watermark that the previous batch reported, and drops an order whose minute
     ended at or before it.
 
     Args:
-        times: event times in the order of arrival.
-        progress: complete `recentProgress` of a query with windows of a minute.
+        times: event times in the sequence of arrival.
+        progress: complete `recentProgress` of a query with one-minute windows.
     """
     remaining, found, judged_by = iter(times), [], NEVER
     for batch in progress:
@@ -61,7 +61,7 @@ def _time(text: str) -> datetime:
 def draw_arrivals(found: Sequence[Arrival], title: str) -> str:
     """Draw event time over arrival: a dot for each counted order, a cross for each dropped one.
 
-    The watermark is a staircase. Leave out orders whose event time is years ahead.
+    The watermark is drawn as steps. Do not pass orders whose event time is years ahead.
     """
     few = len(found) < 30
     figure, axes = new_chart(title, "order, as it arrived", "event time", 8.4, 3.6)
@@ -92,14 +92,14 @@ def draw_arrivals(found: Sequence[Arrival], title: str) -> str:
 
 
 def rows_in_state(progress: Iterable[Mapping]) -> list[int]:
-    """Return the rows in state after each batch of a `recentProgress` that read data."""
+    """Return the number of rows in state after each batch of a `recentProgress` that read data."""
     return [
         batch["stateOperators"][0]["numRowsTotal"] for batch in progress if batch["numInputRows"]
     ]
 
 
 def draw_state(rows: Mapping[str, Sequence[int]]) -> str:
-    """Draw the rows in state after each batch, one line per query."""
+    """Draw the number of rows in state after each batch, one line per query."""
     figure, axes = new_chart("What a query remembers", "batch", "rows in state", 7.4, 3.2)
     styles = ((VERMILION, "-"), (AMBER, "--"), (BLUE, "-"), (GREEN, "-"))
     for (name, counts), (colour, line) in zip(rows.items(), styles, strict=False):
@@ -111,10 +111,10 @@ def draw_state(rows: Mapping[str, Sequence[int]]) -> str:
 
 
 def state_files(objects: Iterable[StoredObject]) -> pd.DataFrame:
-    """Return batch, kind and bytes of each file that was written to a checkpoint's `state`.
+    """Return the batch, kind and bytes of each file in a checkpoint's `state` folder.
 
-    A file's name contains the version of the state, which is its batch + 1. RocksDB's table files
-    (sst) have none; they are counted with the first list of tables (zip) written after them.
+    A file's name contains the state's version, which is its batch + 1. RocksDB's table files (sst)
+    have none; they are attributed to the first list of tables (zip) written after them.
     """
     objects = [found for found in objects if "/state/" in found.key]
     rows, zips = [], []
@@ -132,7 +132,7 @@ def state_files(objects: Iterable[StoredObject]) -> pd.DataFrame:
 
 
 def beside_each_other(emitted: pd.DataFrame, by_batch: pd.DataFrame) -> pd.DataFrame:
-    """Compare each window's revenue in a stream's output with its revenue in a batch query.
+    """Return each window's revenue in a stream's output next to that of a batch query.
 
     Both have customer_id, start and revenue. The result is limited to customers in both.
     """
@@ -170,7 +170,7 @@ def draw_stores(files: Mapping[str, pd.DataFrame]) -> str:
 
 
 def draw_board(minutes: pd.DataFrame, final_until: datetime) -> str:
-    """Draw revenue per minute; minutes that end after the watermark are hollow: they may change."""
+    """Draw revenue per minute; minutes that end after the watermark may change and are hollow."""
     figure, axes = new_chart("Revenue per minute", "", "euro", 9.0, 3.0)
     table = minutes.sort_values("minute")
     ends = table["minute"] + MINUTE

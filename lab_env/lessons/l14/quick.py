@@ -1,4 +1,4 @@
-"""Settings and helpers that run lesson 14's small batches cheaply and to completion."""
+"""Settings and helpers to run lesson 14's small batches quickly and to completion."""
 
 import time
 from collections.abc import Generator, Mapping
@@ -26,7 +26,7 @@ EXTRA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 @contextmanager
 def spark_settings(spark, names: Mapping[str, str]) -> Generator[None]:
-    """Set SQL settings while the body of the `with` runs, and restore the previous ones."""
+    """Change Spark SQL settings while the body runs, and restore the previous ones."""
     before = {name: spark.conf.get(name, None) for name in names}
     for name, value in names.items():
         spark.conf.set(name, value)
@@ -43,8 +43,8 @@ def spark_settings(spark, names: Mapping[str, str]) -> Generator[None]:
 def finish(query, timeout_s: float = TIMEOUT_S):
     """Wait until a started query on Kafka has read its source, and stop it; return the query.
 
-    Raises `Unreadable` if this is not a query, and `LabError` if it is still reading after
-    `timeout_s` seconds.
+    Raises `Unreadable` if the argument is not a query, and `LabError` if the query is still
+    reading after `timeout_s` seconds.
     """
     if not hasattr(query, "recentProgress"):
         raise Unreadable(
@@ -66,9 +66,9 @@ def finish(query, timeout_s: float = TIMEOUT_S):
 
 
 def is_idle(query) -> bool:
-    """Return True if a query is waiting and its last batch reached the end of each Kafka topic.
+    """Return True if a query is waiting and its last batch reached the end of every Kafka topic.
 
-    A query whose trigger has an interval also waits between two batches.
+    Waiting alone proves nothing: a query whose trigger has an interval also waits between batches.
     """
     status, last = query.status, query.lastProgress
     waits = status["message"].startswith("Waiting for") and not status["isTriggerActive"]

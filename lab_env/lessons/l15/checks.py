@@ -1,6 +1,6 @@
-"""Checks of lesson 15, on made-up change records, replication slots and changes of orders.
+"""Checks of lesson 15, on made-up change records, replication slots and order changes.
 
-The learner does not know this data, so no result can be guessed.
+The data is random, so that no result can be guessed.
 """
 
 import json
@@ -40,7 +40,7 @@ FIRST_DAY = date(1970, 1, 1)
 
 @check("15.1")
 def envelopes_to_rows(lab, to_rows):
-    """Call the function in the lesson's session, then in a clone, because streams run in one."""
+    """Call the function in the lesson's session, then in a clone, as in a stream's batches."""
     clone = SparkSession(lab.spark.sparkContext, lab.spark._jsparkSession.cloneSession())
     earlier: set[int] = set()
     for session in (lab.spark, clone):
@@ -90,13 +90,10 @@ def envelopes_to_rows(lab, to_rows):
 
 
 def made_up_records(chosen: random.Random) -> tuple[list[tuple], list[tuple]]:
-    """Return a topic's records, as Spark reads them, and the table rows that they stand for.
+    """Return a topic's records, as Spark reads them, and the table rows expected from them.
 
     The records are a snapshot's reads, inserts, updates, deletes with their tombstones, and one
     read of an incremental snapshot.
-
-    Args:
-        chosen: source of random orders, amounts, days and positions.
     """
     records: list[tuple] = []
     changes: list[tuple] = []
@@ -158,7 +155,7 @@ def made_up_records(chosen: random.Random) -> tuple[list[tuple], list[tuple]]:
 
 @check("15.2")
 def follows_the_topic(lab, follow):
-    """Call the function twice with the same new checkpoint; `apply` only counts records."""
+    """Call the function twice with the same new checkpoint and an `apply` that counts records."""
     ends = topic_end_offsets(lab.endpoints.kafka_bootstrap, lab.topic("public.orders"))
     records = sum(ends.values())
     limit = records // 2 + 1
@@ -223,7 +220,7 @@ MADE_UP_VIEW = """
 
 @check("15.3")
 def bytes_kept_for_slots(lab, query):
-    """Run the query on a made-up view `pg_replication_slots`, which hides the real one."""
+    """Run the query with a made-up view `pg_replication_slots` in place of the real one."""
     import psycopg
 
     text = as_text(query).replace("pg_catalog.pg_replication_slots", "pg_replication_slots")
@@ -286,8 +283,8 @@ def made_up_slots(chosen: random.Random, end: int) -> list[tuple]:
     """Return slots as rows: name, type, active, restart position, confirmed position, status.
 
     Args:
-        chosen: source of random positions.
-        end: end of the log, in bytes.
+        chosen: random generator.
+        end: the log's end position, in bytes.
     """
     far, near = chosen.randint(end // 4, end // 2), chosen.randint(end // 8, end // 4)
     one, two, three = chosen.sample(range(10, 99), 3)
@@ -301,7 +298,7 @@ def made_up_slots(chosen: random.Random, end: int) -> list[tuple]:
 
 @check("15.4")
 def deletes_by_hand(lab, delete_orders):
-    """Delete orders of several days from two copies, so that state from the first is no help."""
+    """Let the function delete orders of several days, in two copies of the table."""
     source = _orders(lab, lab.path("orders"))
     days = {row.order_id: row.partition_date for row in source.collect()}
     ((most_common, _),) = Counter(days.values()).most_common(1)
@@ -341,14 +338,14 @@ def deletes_by_hand(lab, delete_orders):
 
 
 def _orders(lab, path: str) -> DataFrame:
-    """Return the table's rows without Hudi's columns."""
+    """Return a table's rows without Hudi's columns."""
     rows = rows_at(lab, path)
     return rows.drop(*(name for name in rows.columns if name.startswith("_hoodie_")))
 
 
 @check("15.5")
 def survives_a_replay(lab, history):
-    """Call the function twice with changes in random order, some of them duplicated."""
+    """Call the function for two sets of shuffled changes, some of them duplicated."""
     for _ in range(2):
         changes = made_up_changes(random.Random())
         lsns = {change[-1] for change in changes}
@@ -424,13 +421,10 @@ LIVES = (
 
 
 def made_up_changes(chosen: random.Random) -> list[tuple]:
-    """Return changes of some orders in random order, some of them duplicated.
+    """Return shuffled changes of several orders, some of them duplicated.
 
-    Some orders are deleted, some deleted and created again, one gets another amount. Some reads and
-    updates change nothing. In one order the LSNs do not follow the order of the commits.
-
-    Args:
-        chosen: source of random numbers, amounts and positions.
+    One order is deleted, one deleted and created again, one gets another amount. Some reads and
+    updates change nothing. In one order the LSNs are not in commit order.
 
     Returns:
         Tuples of order_id, status, amount, op, deleted, commit_lsn and lsn.
@@ -452,13 +446,13 @@ def made_up_changes(chosen: random.Random) -> list[tuple]:
 
 
 def versions_of(changes: Sequence[tuple], columns: Sequence[int]) -> dict[str, list[tuple]]:
-    """Return the versions of each order: status, amount, first LSN, and the LSN that ended it.
+    """Return each order's versions: status, amount, first LSN, and the LSN that ended the version.
 
-    The last one is None if the version is current.
+    The end of the current version is None.
 
     Args:
-        changes: see `made_up_changes`.
-        columns: indexes of the columns by which the changes are ordered.
+        changes: tuples as returned by `made_up_changes`.
+        columns: indexes of the columns by which to sort the changes.
     """
     versions: dict[str, list[list]] = {}
     previous: dict[str, tuple] = {}

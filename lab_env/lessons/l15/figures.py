@@ -1,7 +1,7 @@
-"""Kafka Connect's REST calls for lesson 15, functions that wait for changes, and three pictures.
+"""Lesson 15's Kafka Connect client, functions that wait for changes, and drawings.
 
-A change reaches Kafka a moment after its commit: the connector first has to read it from the log.
-`wait_for_connector` sends a marker through the same log and waits until it has arrived.
+A change reaches Kafka a moment after its commit, because the connector must first read it from the
+log. `wait_for_connector` writes a marker to the same log and waits until it arrives in Kafka.
 """
 
 import base64
@@ -30,10 +30,10 @@ ENVELOPE = ("op", "before", "after", "source.lsn")
 
 
 class Connect:
-    """Client of Kafka Connect's REST interface; each call returns the decoded answer, or None.
+    """A client of Kafka Connect's REST API; each call returns the decoded response, or None.
 
-    A call raises `LabError` if Connect does not answer or refuses it; the error has Connect's own
-    reason.
+    A call raises `LabError` if Connect does not respond or rejects it; the error includes
+    Connect's reason.
     """
 
     def __init__(self, lab):
@@ -52,10 +52,10 @@ class Connect:
         return self._call("DELETE", path)
 
     def wait_until(self, path: str, state: str) -> None:
-        """Wait until a connector's status, at `/connectors/NAME/status`, shows a state.
+        """Wait until a connector's status, at `/connectors/NAME/status`, has this state.
 
-        The state `STOPPED` also requires that no tasks are left. Raises `LabError` after
-        `TIMEOUT_S` seconds.
+        For `STOPPED`, also wait until no tasks are left. Raises `LabError` after `TIMEOUT_S`
+        seconds.
         """
 
         def wrong() -> str:
@@ -68,7 +68,7 @@ class Connect:
         _wait_while(wrong, "run: lab logs connect")
 
     def watch(self, path: str, seconds: float) -> list:
-        """Read a resource repeatedly for some seconds, at least twice; return all answers."""
+        """Read a resource repeatedly for some seconds, at least twice; return all responses."""
         answers, until = [self.get(path)], time.monotonic() + seconds
         while len(answers) < 2 or time.monotonic() < until:
             time.sleep(0.2)
@@ -76,7 +76,7 @@ class Connect:
         return answers
 
     def wait_until_up(self) -> list[str]:
-        """Wait until Connect answers, for example after it was killed; return its connectors."""
+        """Wait until Connect responds, for example after a restart; return its connectors."""
         deadline = time.monotonic() + TIMEOUT_S
         while True:
             try:
@@ -105,7 +105,7 @@ class Connect:
 
 
 def _wait_while(wrong: Callable[[], str], next_step: str) -> None:
-    """Wait while `wrong` returns a text; raise it as LabError after `TIMEOUT_S` seconds."""
+    """Wait until `wrong` returns empty text; raise its text as LabError after `TIMEOUT_S` s."""
     deadline = time.monotonic() + TIMEOUT_S
     while what := wrong():
         if time.monotonic() > deadline:
@@ -114,7 +114,7 @@ def _wait_while(wrong: Callable[[], str], next_step: str) -> None:
 
 
 def _reason(error: urllib.error.HTTPError) -> str:
-    """Return Connect's own reason for a refusal, without the stack trace."""
+    """Return Connect's reason for rejecting a call, without the stack trace."""
     text = error.read().decode(errors="replace")
     with contextlib.suppress(ValueError):
         text = json.loads(text).get("message", text)
@@ -124,10 +124,10 @@ def _reason(error: urllib.error.HTTPError) -> str:
 def wait_for_connector(lab, db) -> None:
     """Wait until the connector has sent everything that is committed now.
 
-    Writes markers to the database's log (`pg_logical_emit_message`) until one has arrived. A marker
-    written before the connector has its slot never arrives, so there are several. Markers have
-    their own topic and may overtake the many records of a snapshot: after a snapshot, call
-    `wait_for_records` as well. The connection `db` must be in autocommit mode.
+    Writes markers to the database's log (`pg_logical_emit_message`) until one has arrived: a
+    marker written before the connector has its slot never arrives. Markers have their own topic
+    and may overtake the many records of a snapshot: after a snapshot, also call
+    `wait_for_records`. The connection `db` must be in autocommit mode.
     """
     from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
@@ -172,12 +172,12 @@ def _arrived(consumer, sent: set[str], seconds: float) -> bool:
 
 
 def end_of(lab, topic: str) -> int:
-    """Return the offset of the next record of a topic with one partition."""
+    """Return the end offset of a topic with one partition."""
     return topic_end_offsets(lab.endpoints.kafka_bootstrap, topic)[0]
 
 
 def wait_for_records(lab, topic: str, end: int) -> None:
-    """Wait until a topic's end offset is at least `end`; LabError after `TIMEOUT_S` seconds."""
+    """Wait until a topic's end offset is at least `end`; raise LabError after `TIMEOUT_S` s."""
 
     def wrong() -> str:
         found = end_of(lab, topic)
@@ -187,23 +187,23 @@ def wait_for_records(lab, topic: str, end: int) -> None:
 
 
 def show(records) -> pd.DataFrame:
-    """Return key and envelope fields of change records; NULL values stay NULL."""
+    """Return the key and envelope fields of change records; NULL values stay NULL."""
     parts = [f"get_json_object(CAST(value AS STRING), '$.{part}')" for part in ENVELOPE]
     rows = records.selectExpr("offset", "CAST(key AS STRING)", *parts)
     return rows.toDF("offset", "key", *(part.rpartition(".")[2] for part in ENVELOPE)).toPandas()
 
 
 def be_busy(db) -> None:
-    """Insert 50,000 rows, 100 bytes of log each, into `clicks`, a table that is not replicated."""
+    """Insert 50,000 rows (100 bytes of log each) into `clicks`, which is not replicated."""
     db.execute("CREATE TABLE IF NOT EXISTS clicks (id bigint, page text)")
     db.execute("INSERT INTO clicks SELECT i, md5(i::text) FROM generate_series(1, 50000) AS i")
 
 
 def wait_until_confirmed(db, slot: str) -> None:
-    """Wait until a slot's reader, which is stopping, has confirmed everything that it has read.
+    """Wait until a stopping connector has confirmed what it has read, and has released its slot.
 
-    Kafka Connect may report a connector as STOPPED while its task is still storing its offsets. The
-    task releases the slot only after that. The connection `db` must be in autocommit mode.
+    Kafka Connect may report a connector as STOPPED while its task is still storing its offsets;
+    the task then releases the slot. The connection `db` must be in autocommit mode.
     """
     # The database logs some of its own work meanwhile.
     query = """
@@ -222,8 +222,8 @@ def wait_until_confirmed(db, slot: str) -> None:
 def checkpoint_until_lost(db, slot: str) -> None:
     """Run checkpoints, which apply `max_slot_wal_keep_size`, until a slot is lost.
 
-    One may not be enough: `pg_reload_conf` only asks PostgreSQL's processes to read the new limit.
-    The connection `db` must be in autocommit mode.
+    One may not be enough, because `pg_reload_conf` does not wait until PostgreSQL's processes have
+    read the new limit. The connection `db` must be in autocommit mode.
     """
     query = "SELECT wal_status FROM pg_replication_slots WHERE slot_name = %s"
 
@@ -240,7 +240,7 @@ def checkpoint_until_lost(db, slot: str) -> None:
 
 @dataclass(frozen=True)
 class Lane:
-    """A transaction, and its positions in the log."""
+    """A transaction and its positions in the log."""
 
     name: str  # what the transaction did
     now: datetime  # result of `now()` in it
@@ -252,7 +252,7 @@ class Lane:
 def draw_lanes(lanes: Sequence[Lane]) -> str:
     """Draw transactions as lanes over the log: where each began, changed the order, and committed.
 
-    The axis shows the events in order, not to scale: an idle log hardly grows between them.
+    The axis shows the events in sequence, not to scale, because an idle log hardly grows.
     """
     events = sorted(
         event
@@ -286,7 +286,7 @@ def draw_lanes(lanes: Sequence[Lane]) -> str:
 
 
 def draw_wal(steps: Sequence[tuple[str, Decimal | None]], limit_mb: float) -> str:
-    """Draw the WAL that a slot keeps, as bytes after each step; None or 0 if the slot is lost.
+    """Draw the bytes of WAL kept for a slot after each step; None or 0 means that the slot is lost.
 
     The limit was set before the last step.
     """
@@ -308,7 +308,7 @@ def draw_wal(steps: Sequence[tuple[str, Decimal | None]], limit_mb: float) -> st
 
 
 def draw_versions(versions: pd.DataFrame) -> str:
-    """Draw the versions of some orders as bars over the LSN; a current version ends in an arrow."""
+    """Draw orders' versions as bars over the LSN; a current version ends in an arrow."""
     positions = sorted({*versions["valid_from"], *versions["valid_to"].dropna()})
     place = {position: number for number, position in enumerate(positions)}
     orders = sorted(versions["order_id"].unique(), reverse=True)

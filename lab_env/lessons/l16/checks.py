@@ -1,4 +1,4 @@
-"""Checks of lesson 16: the fields that an alarm names, and a table's rows after a write.
+"""Checks of lesson 16: the unknown fields that an alarm reports, and a table's rows after a write.
 
 The expected values come from the topic, read without Spark, and from the table before the write.
 """
@@ -33,7 +33,7 @@ QUERY_TIMEOUT_S = 60
 
 @check("16.1")
 def names_unknown_fields(lab, unknown_fields):
-    """Call the function for twenty events, which have a nested field, and some malformed ones."""
+    """Call the function for twenty events with a nested field, and for malformed ones."""
     chosen = random.Random()
     carried = dict(zip(chosen.sample(NAMES, 3), (1, 7, 12), strict=True))
     texts = list(MALFORMED)
@@ -144,7 +144,7 @@ def _commits_lost_and_new(lab, path: str, before) -> tuple[int, int]:
 
 
 def _first_batches(lab) -> int:
-    """Number of streaming queries of this lesson that ever planned a batch 0."""
+    """Count this lesson's checkpoints that have a batch 0."""
     return sum(found.key.endswith("/offsets/0") for found in lab.files(lab.base))
 
 
@@ -164,14 +164,14 @@ def _coupons(rows: pa.Table) -> list[tuple[str, str | None]]:
 
 
 def _by_order(rows: pa.Table) -> dict[str, dict]:
-    """Rows by order, without Hudi's columns."""
+    """Return rows by order id, without Hudi's columns."""
     own = rows.drop([name for name in rows.column_names if name.startswith("_hoodie_")])
     return {row["order_id"]: row for row in own.to_pylist()}
 
 
 @check("16.3")
 def two_app_versions(lab, keep_coupons):
-    """Stream updates by both versions of the app into two copies, in one batch and in two."""
+    """Stream updates by both app versions into two copies, once in one batch and once in two."""
     for batches in (1, 2):
         path, checkpoint = scratch_copy(lab, lab.path("orders"), "versions"), lab.scratch("check")
         commits, before = lab.xray(path).completed_writes.keys(), rows_of(path)
@@ -213,7 +213,7 @@ def two_app_versions(lab, keep_coupons):
 
 
 def _expect_updated(order: str, due: dict, found: dict | None, had_one: bool) -> None:
-    """Check that an order matches its newest change and keeps its coupon."""
+    """Check that an order matches its newest change and has kept its coupon."""
     expect(found, "{} is not in the table: a new order is inserted.", order)
     assert found is not None
     lost = due["coupon"] and not found["coupon"]
@@ -251,10 +251,10 @@ def _expect_updated(order: str, due: dict, found: dict | None, had_one: bool) ->
 
 
 def _updates(chosen: random.Random, rows: Sequence[dict]) -> tuple[list[dict], list[dict]]:
-    """Changes of two batches: orders with and without a coupon, by both versions of the app.
+    """Return changes in two batches, by both app versions, to orders with and without a coupon.
 
-    In the first batch the new version gives coupons, and adds an order; in the second the old
-    version updates an order that had a coupon and one that has just received its first.
+    In the first batch the new app version grants coupons and adds an order. In the second the old
+    version updates an order that had a coupon and one that got its first in the first batch.
     """
     rows = [row for row in rows if row["partition_date"] == "2026-11-20"]
     having = chosen.sample([row for row in rows if row["coupon"]], 4)
@@ -267,7 +267,7 @@ def _updates(chosen: random.Random, rows: Sequence[dict]) -> tuple[list[dict], l
 
 
 def _changed(row: dict, status: str, coupon: str | None, hour: int = 22) -> dict:
-    """A later event of an order; its amount and items change, too."""
+    """Return a later event of an order, which also changes amount and items."""
     return row | {
         "status": status,
         "coupon": coupon,
@@ -278,7 +278,7 @@ def _changed(row: dict, status: str, coupon: str | None, hour: int = 22) -> dict
 
 
 def _streamed(lab, changes: Sequence[dict], per_batch: int) -> DataFrame:
-    """A stream of these changes with the columns of EVENT_V2."""
+    """Send changes to a new topic, and return it as a stream with the columns of EVENT_V2."""
     topic = scratch_topic(lab)
     send_events(
         lab,
@@ -298,7 +298,7 @@ def _streamed(lab, changes: Sequence[dict], per_batch: int) -> DataFrame:
 
 @check("16.4")
 def a_second_name(lab, offer_voucher):
-    """Let the function add `voucher`, a second name of `coupon`, to two copies of the table.
+    """Let the function offer `coupon` under a second name, `voucher`, in two copies of the table.
 
     One copy lacks the last two commits. `coupon` must remain readable in both.
     """
@@ -345,5 +345,5 @@ def a_second_name(lab, offer_voucher):
 
 
 def _hudi_options(spark) -> set[str]:
-    """Hudi's options that are set for the whole session."""
+    """Return the names of the Hudi options that are set for the whole session."""
     return {row.key for row in spark.sql("SET").collect() if row.key.startswith("hoodie.")}

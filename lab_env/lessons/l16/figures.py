@@ -1,6 +1,6 @@
 """Shows how a table's schema changes: by commit, in its current files, and write by write.
 
-Also sends a lesson's own events, and computes the right board from them.
+Also sends the lesson's events, and computes the right board from them.
 """
 
 import io
@@ -35,7 +35,7 @@ TIMEOUT_S = 20.0
 
 
 def send_events(lab, topic: str, events: Iterable[dict]) -> None:
-    """Send events as JSON to a topic of one partition; LabError without an acknowledgement."""
+    """Send events as JSON to a one-partition topic; raise LabError if one is not acknowledged."""
     ensure_topic(lab.endpoints.kafka_bootstrap, topic, partitions=1)
     producer = Producer(
         {
@@ -59,7 +59,7 @@ def send_events(lab, topic: str, events: Iterable[dict]) -> None:
 def board_of(events: Iterable[dict]) -> pd.DataFrame:
     """Compute the right board: status, coupon (yes or no) and revenue (a Decimal), sorted.
 
-    An order has the status and amount of its newest event, and the last coupon in any event.
+    An order has its newest event's status and amount, and the last coupon of any of its events.
     """
     orders: dict[str, dict] = {}
     for event in sorted(events, key=lambda event: event["order_ts"]):
@@ -74,9 +74,9 @@ def board_of(events: Iterable[dict]) -> pd.DataFrame:
 
 
 def counts_of(answer) -> dict[str, int]:
-    """Convert an answer, a table of two columns or a dictionary, to numbers by name.
+    """Convert an answer, a two-column table or a dictionary, to numbers by name.
 
-    Raises `Unreadable` if it is neither of these, or has a name twice.
+    Raises `Unreadable` if it is neither, or has a name twice.
     """
     if isinstance(answer, pd.DataFrame) and len(answer.columns) == 1:  # the names are its index
         answer = answer.iloc[:, 0]
@@ -116,7 +116,7 @@ def columns_of(schema) -> dict[str, str]:
 
 
 def reason_of(error: BaseException) -> str:
-    """Return an error in one line: Hudi's exception class and its message."""
+    """Return an error on one line: Hudi's exception class and its message."""
     found = re.search(r"org\.apache\.hudi\.exception\.(\w+): ([^\n]*)", str(error))
     if found:
         details = re.search(r"\{(.*)\}", found[2])  # what stands before it is the same each time
@@ -126,13 +126,13 @@ def reason_of(error: BaseException) -> str:
 
 @dataclass(frozen=True, repr=False)
 class SchemaTrials:
-    """Results of writes with other schemas, each into its own copy of one table."""
+    """The results of writes with other schemas, each into its own copy of a table."""
 
     before: Mapping[str, str]  # column types before any of the writes
     results: Mapping[str, Mapping[str, str] | BaseException]  # types after it, or the error
 
     def verdict(self, name: str) -> str:
-        """Return a write's effect on the schema: refused, added, changed, or unchanged."""
+        """Return a write's effect on the table's schema: refused, added, changed, or unchanged."""
         after = self.results[name]
         if isinstance(after, BaseException):
             return REFUSED
@@ -143,7 +143,7 @@ class SchemaTrials:
         return ADDED if new or other else CONVERTED
 
     def outcome(self, name: str) -> str:
-        """Return a write's outcome: the columns that differ now, or the reason for its refusal."""
+        """Return the columns that differ after a write, or the reason why it was refused."""
         after = self.results[name]
         if isinstance(after, BaseException):
             return reason_of(after)
@@ -180,7 +180,7 @@ class SchemaTrials:
 
 
 def _only_added_to(before: str, after: str) -> bool:
-    """True if a struct has gained fields and kept the others."""
+    """True if a struct has gained fields and kept all others."""
     return before.startswith("struct<") and after.startswith(f"{before[:-1]},")
 
 
@@ -189,8 +189,8 @@ def ask_readers(
 ) -> pd.DataFrame:
     """Run readers, and count the rows in which each column has a value.
 
-    The result has a row per reader: `rows`; for each column the number of rows with a value (`3 of
-    600`) or `no column`; and `error`, shortened, empty without one.
+    The result has a row per reader: `rows`; for each column the number of rows with a value
+    (`3 of 600`) or `no column`; and `error`, shortened, or empty.
     """
     replies = {}
     for reader, question in questions.items():
@@ -206,7 +206,7 @@ def ask_readers(
 
 
 def brief(error: BaseException) -> str:
-    """Return the essential part of an error, without ids and lists of columns."""
+    """Return an error's essential part, without ids and lists of columns."""
     text = " ".join(str(error).split())
     found = re.search(r"terminated with exception: (.*)", text)
     text = (found[1] if found else text).split(" _hoodie_")[0].rstrip(":")
@@ -226,7 +226,7 @@ class SchemaHistory:
 
     @property
     def columns(self) -> list[str]:
-        """All columns that the table has or had, in the order in which they were added."""
+        """All columns that the table has or had, in the sequence in which they were added."""
         return list(dict.fromkeys(column for _, columns in self.commits for column in columns))
 
     def lacking(self, column: str) -> int:
@@ -234,9 +234,9 @@ class SchemaHistory:
         return sum(column not in file for file in self.files)
 
     def changed(self, column: str, commit: int) -> bool:
-        """Return True if a commit, by its index, added, removed or retyped a column.
+        """Return True if a commit, given by index, added, removed or retyped a column.
 
-        The first one changes nothing.
+        False for the first commit.
         """
         if commit == 0:
             return False
@@ -276,7 +276,7 @@ def _cell(text: str, style: str) -> str:
 
 
 def schema_history(lab, path: str) -> SchemaHistory:
-    """Read a table's schemas: of commits from the timeline, of current files from their footers."""
+    """Read the schemas of a table's commits, from its timeline, and current files, from footers."""
     table = lab.xray(path)
     commits = [table.commit(instant.requested) for instant in table.instants if instant.writes]
     schemas = [

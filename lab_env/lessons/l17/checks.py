@@ -1,4 +1,4 @@
-"""Checks of lesson 17: restarts, a repaired table, a sink, missing messages, a lost file."""
+"""Checks of lesson 17: restarts, a table repair, a custom sink, missing messages, a lost file."""
 
 import secrets
 from collections import Counter, deque
@@ -41,7 +41,7 @@ Counts = tuple[int, int]  # orders, and paid ones among them
 
 @check("17.1")
 def what_a_restart_does(lab, restart):
-    """Call the function with the lesson's receipts and with random ones."""
+    """Call the function for the lesson's receipts and for random ones."""
     for case in [*SHOWN_FIRST, *(_random_receipts() for _ in range(12))]:
         offsets, commits, table = case
         batch, messages, does = as_restart(restart(*case))
@@ -85,7 +85,7 @@ def _random_receipts() -> tuple[int, int, int]:
 
 @check("17.2")
 def goes_on(lab, continue_stream):
-    """Let the function repair a copy of the table, then call it again with nothing new to read."""
+    """Let the function repair a copy of the table; then call it again with nothing new to read."""
     source, own = lab.path(WITH_A_GAP), lab.path("orders")
     if not lab.files(source):
         raise Unreadable("Run the cell that deletes the checkpoint first.")
@@ -167,13 +167,13 @@ def goes_on(lab, continue_stream):
 
 
 def _differences(lab, path: str) -> Counts:
-    """Count the missing orders and the wrong ones by comparing a table with the ledger."""
+    """Count a table's missing orders and wrong ones, by comparing it with the ledger."""
     found = lab.ledger(lab.topic("orders")).reconcile_table(rows_of(path).to_pandas())
     return found.missing, found.stale + found.duplicate + found.ghost + found.altered
 
 
 def _checkpoints(lab) -> set[str]:
-    """Return the paths of all the lesson's checkpoints."""
+    """Return the paths of all of the lesson's checkpoints."""
     keys = (file.key for file in lab.files(lab.base) if file.key.endswith(FIRST_OFFSETS))
     return {f"s3a://{lab.endpoints.bucket}/{key.removesuffix(f'/{FIRST_OFFSETS}')}" for key in keys}
 
@@ -262,9 +262,9 @@ def _delivers_once(lab, deliver: FunctionType) -> str:
 
 
 def _expect_once(lab, table: str, sent: Counter, outside: bool) -> None:
-    """Expect each row of a redelivered batch exactly once.
+    """Check that the table has each row of a redelivered batch exactly once.
 
-    `outside` is true if the sink also wrote something that is not part of the table.
+    `outside` is True if the sink also wrote something outside the table.
     """
     found, noted = _messages(lab, table), receipts_in(lab, table, "_stream_batch")
     expect(found, "The batch came again, and afterwards none of its rows are left.")
@@ -286,7 +286,7 @@ def _expect_once(lab, table: str, sent: Counter, outside: bool) -> None:
 
 
 def _batch(lab, number: int) -> DataFrame:
-    """Return messages of two topic partitions with equal offsets; some have the same text."""
+    """Return messages of two topic partitions with the same offsets; some have the same text."""
     count = 40 - 10 * number + secrets.randbelow(9)
     return lab.spark.range(0, count, 1, 1).selectExpr(
         f"concat_ws('-', 'payments', id % 2, {number * 1000} + id div 2) AS id",
@@ -297,7 +297,7 @@ def _batch(lab, number: int) -> DataFrame:
 
 
 def _messages(lab, table: str) -> Counter:
-    """Count the rows of each message in a table; empty if there is no table."""
+    """Count each message's rows in a table; empty if there is no table."""
     if not _commits(lab, table):
         return Counter()
     rows = rows_of(table)
@@ -316,7 +316,7 @@ def _commits(lab, table: str) -> dict[str, Instant]:
 
 
 def _outside(lab, table: str) -> set[str]:
-    """Return the lesson's keys in the store and local files that are not part of the table."""
+    """Return the lesson's local files and object keys that are not part of the table."""
     own = store.key_of(table) + "/"
     listed = [*lab.files(lab.base), *store.list_objects(lab.endpoints, "warehouse/")]
     keys = {found.key for found in listed if not _is_part(found.key, own)}
@@ -330,7 +330,7 @@ def _is_part(key: str, own: str) -> bool:
 
 
 def _forget(lab, written: set[str]) -> None:
-    """Delete what a sink wrote outside the table, as if it had died before writing it."""
+    """Delete what a sink wrote outside the table, as if it had died before that."""
     for name in written:
         if name.startswith("/"):
             Path(name).unlink(missing_ok=True)
@@ -339,11 +339,11 @@ def _forget(lab, written: set[str]) -> None:
 
 
 def new_process(function: FunctionType) -> Callable:
-    """Return a copy of a notebook's function, in the state that it has in a new process.
+    """Return a copy of a notebook's function, in the state that it would have in a new process.
 
-    Also copies the collections and the instances of the notebook's classes that the function and
-    its callees use as variables, closures, defaults or attributes. So a call of the copy changes
-    nothing that a later process could see.
+    Also copies all collections and instances of the notebook's classes that the function and its
+    callees use as variables, closures, defaults or attributes. So a call of the copy changes
+    nothing that a later copy could see.
     """
     names: dict = dict(function.__globals__)
     copies: dict[int, Any] = {}  # by the identity of the original
@@ -411,7 +411,7 @@ def counts_missing_messages(lab, missing_messages):
 def made_partitions(rng: Random) -> list[list[int]]:
     """Return offsets of three topic partitions, with gaps and duplicates.
 
-    No wrong way of counting gives the right number for them.
+    Every wrong way of counting gives a wrong number for them.
     """
     while True:
         partitions = []
@@ -426,7 +426,7 @@ def made_partitions(rng: Random) -> list[list[int]]:
 
 
 def ways_of_counting(partitions: list[list[int]]) -> tuple[int, int, int, int]:
-    """Return the number of missing offsets, and what wrong ways of counting get wrong.
+    """Return the number of missing offsets, and the figures behind wrong ways of counting.
 
     Returns:
         Missing offsets; duplicate rows; offsets below the first one of each topic partition; and
@@ -441,9 +441,9 @@ def ways_of_counting(partitions: list[list[int]]) -> tuple[int, int, int, int]:
 
 @check("17.5")
 def who_misses_a_file(lab, count):
-    """Call the function for an intact copy of the table, and for one that lost its base file.
+    """Call the function for an intact copy of a table, and for one without its base file.
 
-    It reads the second copy with and without the metadata table.
+    It is called for the second copy with and without the metadata table.
     """
     intact, lost, paid = _intact_and_lost(lab)
     whole, left = (RIGHT[0], paid), (RIGHT[1], paid)
@@ -487,7 +487,7 @@ def who_misses_a_file(lab, count):
 def _intact_and_lost(lab) -> tuple[str, str, int]:
     """Copy the table `fragile` twice, the second time without its base file.
 
-    Also returns the number of paid orders in the copies, which is random.
+    Returns both paths and the number of paid orders in the copies, which is random.
     """
     source = lab.path("fragile")
     current = list(lab.xray(source).current) if lab.files(source) else []
@@ -506,7 +506,7 @@ def _intact_and_lost(lab) -> tuple[str, str, int]:
 
 @contextmanager
 def _session_left_alone(lab) -> Generator[None]:
-    """Expect that the body leaves the session's metadata setting unchanged; always restore it."""
+    """Check that the body does not change the session's metadata setting; always restore it."""
     setting = lab.spark.conf
     before = setting.get(LIST_FILES, None)
     try:
@@ -525,7 +525,7 @@ def _session_left_alone(lab) -> Generator[None]:
 
 
 def _counts_unless_lost(count, address: str, metadata: bool) -> Counts | None:
-    """Return the function's counts for a table; None if it fails because a file is not found."""
+    """Return the function's counts for a table; None if it fails with a missing file."""
     try:
         said = count(address, metadata)
     except Exception as error:  # Spark's own exception comes through Py4J

@@ -1,4 +1,4 @@
-"""Spark session and names of the lesson for the shop's writer, which is a separate program.
+"""Gives the shop's writer, a separate program, a Spark session and the lesson's names.
 
 Both come from environment variables. This module imports little, so that the writer starts fast.
 """
@@ -10,7 +10,7 @@ from lab_env.platform.processes.environment import LESSON
 
 
 class WritersLab:
-    """The writer's handle: a Spark session, Kafka's address, and the names of the lesson."""
+    """A small `lab` object for the writer: Spark session, Kafka's address, the lesson's names."""
 
     def __init__(self) -> None:
         self.namespace = os.environ[LESSON]

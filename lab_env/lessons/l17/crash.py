@@ -1,4 +1,4 @@
-"""Starts, freezes and kills the shop's writer, and discards a Spark session that has died."""
+"""Starts, freezes and kills the shop's writer, and discards a dead Spark session."""
 
 import atexit
 import contextlib
@@ -32,7 +32,7 @@ SETTLED_LOOKS, SETTLED_EVERY, SETTLED_WITHIN = 3, 0.25, 30  # equal looks, secon
 
 
 class WriterProcess:
-    """A Python program with a Spark session, started by a notebook; `log` has its output."""
+    """A Python program with a Spark session, started by a notebook; `log` is its output file."""
 
     def __init__(self, process: subprocess.Popen, log: Path):
         self.process = process
@@ -42,7 +42,7 @@ class WriterProcess:
 
     @property
     def jvm(self) -> psutil.Process | None:
-        """JVM that does all the work on the table and the checkpoint; None if there is none yet."""
+        """The JVM, which does all work on table and checkpoint; None if there is none yet."""
         if self._jvm is None:
             self._jvm = jvm_below(self.process.pid)
         return self._jvm
@@ -52,14 +52,14 @@ class WriterProcess:
     ) -> Any:
         """Freeze the process as soon as the store is in a given state; return that state.
 
-        From its second batch on, the process runs in short slices, and the store is only looked at
-        while it is frozen. A frozen process may have requests in flight, so the state counts only
-        if it still holds once several looks in a row agree; otherwise the process resumes. The
-        state stays the same until the process is killed.
+        Once it has committed a batch, the process runs in short slices, and the store is read only
+        while the process is frozen. A frozen process may have requests in flight, so the state is
+        accepted only if it still holds once several reads in a row agree; otherwise the process
+        resumes. It then stays frozen until it is killed.
 
         Args:
             look: reads the state, for example with `read_receipts`.
-            condition: returns True for the state to freeze in.
+            condition: returns True for the state in which to freeze.
 
         Raises:
             LabError: the process ended first, or the state was not seen in time.
@@ -86,7 +86,7 @@ class WriterProcess:
         )
 
     def kill(self) -> None:
-        """Kill the JVM and the process (SIGKILL), frozen or not, and wait until both are gone."""
+        """Kill the JVM and the process (SIGKILL), frozen or not, and wait until both have ended."""
         if self._jvm is not None:  # first: it must not go on when its parent is gone
             kill_processes([self._jvm])
         if self.process.poll() is None:  # later its number may belong to another process
@@ -107,7 +107,7 @@ class WriterProcess:
 def start_writer(lab, script: Path) -> WriterProcess:
     """Start a Python program as a separate process; it is killed when the notebook's kernel ends.
 
-    A writer left behind by an earlier kernel of this lesson is killed first.
+    First kills any writer left behind by an earlier kernel of this lesson.
     """
     kill_processes(programs_of_lesson(lab.namespace))
     log = supervisor.log_path(f"{lab.namespace}-{script.stem}")
@@ -126,7 +126,7 @@ def start_writer(lab, script: Path) -> WriterProcess:
 
 
 def jvm_of_session() -> subprocess.Popen:
-    """Return the JVM of this notebook's Spark session, as a process to wait for."""
+    """Return the process of this notebook's Spark JVM."""
     from pyspark import SparkContext
 
     gateway: Any = SparkContext._gateway
@@ -143,8 +143,8 @@ def last_error(lab, text: str) -> str:
 def without_tracebacks() -> Generator[None]:
     """Hide the errors that Py4J and PySpark write to stderr when a JVM dies during a call.
 
-    Py4J also logs to the root logger, even later, when it releases objects of the dead JVM. So
-    the root logger stays at CRITICAL after the body.
+    The root logger stays at CRITICAL after the body, because Py4J logs again when it later
+    releases objects of the dead JVM.
     """
     logging.getLogger().setLevel(logging.CRITICAL)
     with contextlib.redirect_stderr(io.StringIO()):
@@ -155,8 +155,8 @@ def without_tracebacks() -> Generator[None]:
 def forget_dead_session(lab) -> None:
     """Forget a Spark session whose JVM has ended, so that `lab.spark` starts a new one.
 
-    PySpark keeps the address of its JVM for the life of the Python process. Raises `LabError` if
-    the JVM still runs.
+    Otherwise PySpark would use the dead JVM until the Python process ends. Raises `LabError` if
+    the JVM is still running.
     """
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
@@ -170,7 +170,7 @@ def forget_dead_session(lab) -> None:
 
 
 def _settled(look: Callable[[], Any]) -> Any:
-    """Return what several looks in a row agree on, or the last look if they never do."""
+    """Repeat `look` until several results in a row agree or time is up; return the last result."""
     deadline, equal, before = time.monotonic() + SETTLED_WITHIN, 1, look()
     while equal < SETTLED_LOOKS and time.monotonic() < deadline:
         time.sleep(SETTLED_EVERY)

@@ -1,4 +1,4 @@
-"""Damages a table's files during a `with` block, and shows each reader's answer."""
+"""Damages a table's files during a `with` block, and shows each reader's result."""
 
 import shutil
 import tempfile
@@ -64,7 +64,7 @@ def _damaged(
 
 @contextmanager
 def local_copy(lab, table: str, cut_off: DataFile) -> Generator[str]:
-    """Copy a table to a local folder, one file without its last bytes; yield its URI."""
+    """Copy a table to a local folder, with one file truncated; yield the folder's URI."""
     # Not below the lab's home: its path may hold a space, and Hadoop takes a URI's %20 literally.
     folder = Path(tempfile.mkdtemp(prefix="copy-of-a-table-"))
     prefix = store.key_of(table) + "/"
@@ -80,7 +80,7 @@ def local_copy(lab, table: str, cut_off: DataFile) -> Generator[str]:
 
 
 def verdict(ask: Callable[..., Any], *arguments: Any) -> str:
-    """Return the number of orders and of paid ones as text, or `error: ` and the reason."""
+    """Run a query; return its numbers of orders and paid orders as text, or `error: ` and why."""
     try:
         counts = ask(*arguments)
     except Exception as error:
@@ -92,9 +92,9 @@ def verdict(ask: Callable[..., Any], *arguments: Any) -> str:
 
 
 def show_verdicts(found: Mapping[str, Mapping[str, str]]) -> str:
-    """Return an HTML table of each reader's verdict on each damage.
+    """Return an HTML table of each reader's result for each kind of damage.
 
-    A wrong answer without an error is amber and marked "silently"; an error has a frame.
+    A wrong result without an error is amber and marked "silently"; an error has a frame.
     """
     right = f"{RIGHT[0]} orders, {RIGHT[1]} paid"
     readers = list(next(iter(found.values())))

@@ -1,4 +1,4 @@
-"""Draws the receipts that checkpoint and table hold for a batch at several moments."""
+"""Draws a batch's receipts in checkpoint and table at several moments."""
 
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -20,7 +20,7 @@ MARKS = {
 
 
 def rungs_of(receipts: Receipts) -> dict[str, tuple[str, str]]:
-    """Return state (`there`, `missing` or `removed`) and label of the newest batch's receipts.
+    """Return the state (`there`, `missing` or `removed`) and label of each of the batch's receipts.
 
     A marker is removed when its write is complete.
     """
@@ -40,14 +40,14 @@ def rungs_of(receipts: Receipts) -> dict[str, tuple[str, str]]:
 
 
 def draw_ladder(moments: Mapping[str, Receipts], restarts: Sequence[Sequence] = ()) -> str:
-    """Draw the five receipts of a batch, in the order in which they are written, top to bottom.
+    """Draw a batch's five receipts from top to bottom, in the sequence in which they are written.
 
-    A full square is a receipt that is there, an empty one a missing one, a grey dot a marker that
-    was removed with the commit.
+    A full square is a receipt that is there, an empty square is a missing one, and a grey dot is
+    a marker that was removed with the commit.
 
     Args:
-        moments: the receipts, by the moment's name; one column each.
-        restarts: what a restart would do at each moment, such as `(2, "again", "write")`; shown
+        moments: the receipts at each moment, by the moment's name; one column each.
+        restarts: the effect of a restart at each moment, such as `(2, "again", "write")`; shown
             below its column.
     """
     lines = len(RUNGS) + bool(restarts)

@@ -1,4 +1,4 @@
-"""Reads the five receipts that a stream and its table leave in the store for each batch.
+"""Reads the five receipts (files or metadata) that stream and table store for each batch.
 
 Spark is not needed, so receipts can be read while a writer is frozen or dead.
 """
@@ -17,7 +17,7 @@ IDENTIFIER = "default_single_writer"  # under which the streaming sink stores it
 
 @dataclass(frozen=True)
 class Receipts:
-    """The receipts of the newest batch that a checkpoint has planned; `NONE` without a batch."""
+    """The receipts of a checkpoint's newest planned batch; missing batch numbers are `NONE`."""
 
     offsets: int  # newest batch in `offsets`
     commits: int  # newest batch in `commits`
@@ -29,7 +29,7 @@ class Receipts:
 
 
 def read_receipts(lab, table: str, checkpoint: str) -> Receipts:
-    """Return the receipts that are in the store now; table and checkpoint need not exist yet."""
+    """Read the receipts that are in the store now; table and checkpoint need not exist yet."""
     planned, done = (_numbers(lab, f"{checkpoint}/{part}") for part in ("offsets", "commits"))
     keys = [found.key for found in lab.files(table)]
     instants = [
@@ -53,10 +53,10 @@ def read_receipts(lab, table: str, checkpoint: str) -> Receipts:
 
 
 def receipts_in(lab, table: str, name: str) -> list[str]:
-    """Return the values under a name in the extra metadata of completed commits, oldest first.
+    """Return the values of a key in the extra metadata of completed commits, oldest first.
 
-    Commits without such a value, for example compactions and clusterings, are left out. The table
-    need not exist yet.
+    Commits without the key, for example compactions and clusterings, are omitted. The table need
+    not exist yet.
     """
     if not lab.files(f"{table}/.hoodie/timeline"):
         return []
@@ -66,9 +66,9 @@ def receipts_in(lab, table: str, name: str) -> list[str]:
 
 
 def as_restart(answer) -> tuple[int, str, str]:
-    """Return an answer to 17.1 in any form as batch, `again` or `new`, and `write` or `skip`.
+    """Convert an answer to 17.1 to batch number, `again` or `new`, and `write` or `skip`.
 
-    Raises `Unreadable` if it is something else.
+    Raises `Unreadable` for any other answer.
     """
     three = as_list(answer) if answer is not None else []
     if len(three) != 3:
@@ -88,7 +88,7 @@ def _numbers(lab, folder: str) -> list[int]:
 
 
 def _newest_batch(lab, complete: dict) -> int:
-    """Return the batch of the newest commit that has one, searching backwards as Hudi does."""
+    """Return the batch stored in the newest commit that has one, as Hudi does."""
     for requested in sorted(complete, reverse=True):
         instant, key = complete[requested]
         batches = _batches(lab.endpoints, key, instant)
@@ -99,6 +99,6 @@ def _newest_batch(lab, complete: dict) -> int:
 
 @lru_cache(maxsize=256)
 def _batches(endpoints, key: str, instant) -> dict[str, str]:
-    """Return the batches of a completed commit, by identifier; cached, because it never changes."""
+    """Return a completed commit's batch by writer identifier; cached, because it never changes."""
     commit = decode_commit(read_avro(store.read(endpoints, key)), instant)
     return commit.checkpoint or {}

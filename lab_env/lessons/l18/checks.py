@@ -1,6 +1,6 @@
-"""Checks of lesson 18: two writers of one table, the files that a split touches, the clean-up.
+"""Checks of lesson 18: locks of two writers, a split that avoids conflicts, and the clean-up.
 
-Only outcomes, locks, files and instants count, never the text of the learner's code.
+They inspect outcomes, locks, files and instants, never the text of the learner's code.
 """
 
 import contextlib
@@ -65,7 +65,7 @@ def one_order(spark: Any, key: int, status: str) -> Any:
 
 @check("18.1")
 def one_lock_for_both(lab, lock_options):
-    """Write with one job's lock options while the colleague's write is frozen, with the other's."""
+    """Write with one job's lock options while the colleague, using the other's, is frozen."""
     if not callable(lock_options):
         raise Unreadable("A function of a job's name and a table's path is expected.")
     table = scratch_copy(lab, lab.path("orders"), "two_jobs")
@@ -146,7 +146,7 @@ DAYS = range(3)  # each with 100 orders in two file groups
 
 
 def batches_of(chosen: random.Random) -> list[list[int]]:
-    """Return the orders of two batches: each touches one whole day, and one file of another day.
+    """Return the orders of two batches; each writes both files of one day and one of another.
 
     Each batch leaves one day free: the middle one in one batch, the first or last in the other. So
     the free day is neither always the same nor always before or after the stream's days.
@@ -162,7 +162,7 @@ def batches_of(chosen: random.Random) -> list[list[int]]:
 
 @check("18.2")
 def no_file_twice(lab, write_now):
-    """Run the function with random corrections and two random batches; check the files written."""
+    """Run the function with random corrections and two random batches; check for shared files."""
     if not callable(write_now):
         raise Unreadable("A function of two DataFrames is expected.")
     chosen, files, written = random.Random(), files_of(lab.path("orders")), []
@@ -197,10 +197,10 @@ def expect_no_conflict(
     A correction waits needlessly if the stream writes nothing to its table partition.
 
     Args:
-        allowed: orders that the function lets through, for example `O-17`.
+        allowed: orders whose corrections the function returns, for example `O-17`.
         corrections: numbers of all corrected orders.
         batch: numbers of the orders that the stream writes.
-        files: table partition and file group of each order, by its number.
+        files: table partition and file group of each order, by order number.
     """
     ours = {f"O-{key}": files[key] for key in corrections}
     theirs = {files[key] for key in batch}
@@ -236,7 +236,7 @@ def _orders(spark: Any, keys: list[int]) -> Any:
 
 
 def files_of(table: str) -> dict[int, tuple[str, str]]:
-    """Return the table partition and file group of each order, by its number."""
+    """Return the table partition and file group of each order, by order number."""
     return {
         int(row["order_id"].split("-")[1]): (
             row["_hoodie_partition_path"],
@@ -248,10 +248,10 @@ def files_of(table: str) -> dict[int, tuple[str, str]]:
 
 @check("18.3")
 def nothing_of_the_dead(lab, clean_up):
-    """Let the function clean up a copy of the table that the killed writer left.
+    """Let the function clean up a copy of the table that the killed writer left behind.
 
-    A second writer is active on the copy: its write is unfinished, and its heartbeat is renewed.
-    Then the function is called again, now without a dead writer.
+    A second writer is active on the copy: its write is unfinished, but its heartbeat is renewed.
+    Then call the function again, when only the active writer is left.
     """
     if not callable(clean_up):
         raise Unreadable("A function that gets the path of a table is expected.")
@@ -340,20 +340,13 @@ def nothing_of_the_dead(lab, clean_up):
 
 
 def _is_pending(table, instant: str) -> bool:
-    """True if an X-ray has an unfinished write and one of its data files."""
+    """True if an X-ray shows this unfinished write and one of its data files."""
     pending = {found.requested for found in table.instants if not found.completed}
     return instant in pending and instant in {file.instant for file in table.uncommitted}
 
 
 def add_a_living_write(lab, table: str) -> str:
-    """Copy a table's unfinished write to an instant that is 1 ms earlier.
-
-    Args:
-        table: its path; it must have exactly one unfinished write.
-
-    Returns:
-        The copy's instant.
-    """
+    """Copy a table's only unfinished write to an instant 1 ms earlier; return that instant."""
     keys = [found.key for found in lab.files(table)]
     instants = [found for key in keys if (found := parse_timeline_key(key))]
     completed = {instant.requested for instant in instants if instant.completed}
@@ -371,7 +364,7 @@ def add_a_living_write(lab, table: str) -> str:
 
 @contextlib.contextmanager
 def _heartbeat(lab, table: str, instant: str) -> Generator[None]:
-    """Renew the heartbeat of a write while the body runs; the first one is written before."""
+    """Write a heartbeat for an instant, and renew it while the body runs."""
     key = store.key_of(f"{table}/.hoodie/.heartbeat/{instant}")
     s3, bucket, over = store.client(lab.endpoints), lab.endpoints.bucket, threading.Event()
 
@@ -393,6 +386,6 @@ def _heartbeat(lab, table: str, instant: str) -> Generator[None]:
 
 
 def _statuses(table: str) -> Counter:
-    """Orders of a table with their status."""
+    """Count a table's pairs of order and status."""
     rows = rows_of(table)
     return Counter(zip(*(rows[name].to_pylist() for name in ("order_id", "status")), strict=True))

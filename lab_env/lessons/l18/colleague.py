@@ -1,6 +1,6 @@
 """The colleague: a second notebook kernel with its own Spark, started by this one.
 
-A lesson runs code there, freezes its JVM in the middle of a write, and resumes or kills it.
+The lesson runs code there, freezes its JVM in the middle of a write, and resumes or kills it.
 """
 
 import atexit
@@ -45,7 +45,7 @@ spark = session_of_environment("colleague", SHORT_LIFE, Path({log!r}))
 
 
 class WriteFailed(LabError):
-    """Error of a colleague's write that ended before it could be frozen."""
+    """The colleague's code failed, or its write ended before it could be frozen."""
 
     def __init__(self, outcome: str):
         super().__init__(f"The colleague failed: {outcome}", "run this cell again.")
@@ -54,7 +54,7 @@ class WriteFailed(LabError):
 
 @dataclass
 class Running:
-    """A write, running or ended, here or in the colleague's notebook."""
+    """A write in this or the colleague's notebook, running or ended."""
 
     who: str  # `you` or `colleague`
     began: float  # seconds since 1970
@@ -70,7 +70,7 @@ class Running:
 
 
 def attempt(write: Callable, *arguments: Any, **options: Any) -> Running:
-    """Call a function that writes, and record its outcome instead of raising its error."""
+    """Call a function that writes; record its outcome, and do not raise its error."""
     run = Running(YOU, time.time())
     try:
         write(*arguments, **options)
@@ -84,7 +84,7 @@ def attempt(write: Callable, *arguments: Any, **options: Any) -> Running:
 class Colleague:
     """A second notebook kernel with its own Spark; it ends with this notebook's kernel.
 
-    Raises `LabError` if the object store is reached by HTTPS.
+    Raises `LabError` if the object store's endpoint uses HTTPS.
     """
 
     _running: ClassVar[dict[str, "Colleague"]] = {}
@@ -114,23 +114,23 @@ class Colleague:
 
     @classmethod
     def of(cls, lab) -> "Colleague":
-        """Return the colleague of a lesson, or raise LabError if none was started."""
+        """Return the lesson's colleague; raise a LabError if none was started."""
         if lab.namespace not in cls._running:
             raise LabError("There is no colleague yet.", "run the lesson from its first cell.")
         return cls._running[lab.namespace]
 
     @property
     def jvm(self) -> psutil.Process | None:
-        """The JVM of its Spark, which does all work on tables; None if there is none."""
+        """The colleague's Spark JVM, which does all work on tables; None if there is none."""
         return jvm_below(self.pid)
 
     def share(self, **values: Any) -> None:
-        """Set variables in the notebook: text, numbers, and lists or dictionaries of these."""
+        """Set variables in the colleague's notebook: text, numbers, and lists or dictionaries."""
         lines = [f"{name} = {value!r}" for name, value in values.items()]
         self.run("\n".join(lines))
 
     def run(self, code: str) -> None:
-        """Run code in the colleague's notebook, wait for its end, and print its output.
+        """Run code in the colleague's notebook, wait until it ends, and print its output.
 
         Raises `WriteFailed` if the code failed.
         """
@@ -141,7 +141,7 @@ class Colleague:
             raise WriteFailed(done.outcome)
 
     def begin(self, code: str) -> Running:
-        """Start code in the colleague's notebook without waiting; `finish` waits."""
+        """Start code in the colleague's notebook without waiting; call `finish` to wait."""
         self._require_life()
         running = Running(COLLEAGUE, time.time())
         self._last = self._client.execute(code, store_history=False)
@@ -150,7 +150,7 @@ class Colleague:
     def finish(self, running: Running, seconds: float = TIMEOUT_S) -> Running:
         """Wait until the code has ended, and record its outcome.
 
-        Raises `LabError` if it has not ended in time, or the notebook has ended.
+        Raises `LabError` if it does not end in time, or if the colleague's kernel has ended.
         """
         deadline = time.monotonic() + seconds
         while not running.ended:
@@ -168,7 +168,7 @@ class Colleague:
             raise LabError(what, "run: colleague = Colleague(lab), then this cell again.")
 
     def _listen(self, running: Running, seconds: float) -> bool:
-        """Record the next message from the notebook; False if there is none in this time."""
+        """Record the next message from the colleague's kernel; False if none arrives in time."""
         try:
             message = self._client.get_iopub_msg(timeout=seconds)
         except Empty:
@@ -181,8 +181,8 @@ class Colleague:
     def frozen_while_writing(self, table: str, code: str) -> Generator[Running]:
         """Start the code, freeze it in the middle of its write while the body runs, then resume it.
 
-        It is frozen when a data file of its write is in the store and its commit is not. It holds
-        no lock then, so the body can take one. Raises `WriteFailed` if the write ended before.
+        It is frozen after its write has stored a data file and before it commits. It then holds no
+        lock, so the body can take one. Raises `WriteFailed` if the write ended before that.
         """
         self.finish(self._start)
         with self._locks() as locks, contextlib.ExitStack() as stack:
@@ -202,9 +202,9 @@ class Colleague:
 
     @contextlib.contextmanager
     def _locks(self) -> Generator[list[Holding]]:
-        """Watch the locks while the body runs; the list is filled afterwards.
+        """Watch the locks while the body runs; the yielded list is filled afterwards.
 
-        While the colleague is frozen only you can take a lock, and otherwise only the colleague.
+        While the colleague is frozen, only you can take a lock; otherwise only the colleague can.
         """
         held: list[Holding] = []
         if "zookeeper" not in self._lab.needs:
@@ -233,10 +233,10 @@ class Colleague:
             self._gate.close()
 
     def _freeze(self, data: Rule, stack: contextlib.ExitStack, running: Running) -> str:
-        """Freeze the JVM after it has written a data file; return the instant of the write.
+        """Freeze the JVM after it has written a data file; return the write's instant.
 
-        The gate holds back the store's answer to that file until the JVM is frozen, so the JVM
-        cannot have started its commit.
+        The gate holds back the store's response until the JVM is frozen, so the JVM cannot have
+        started its commit.
         """
         try:
             jvm = self.jvm
@@ -253,7 +253,7 @@ class Colleague:
         return name.instant
 
     def _wait(self, rule: Rule, running: Running) -> str:
-        """Wait until the gate holds a request that matches the rule; return the object's key."""
+        """Wait until the gate holds a request that matches the rule; return its object key."""
         deadline = time.monotonic() + TIMEOUT_S
         while not rule.wait(LOOK_S):
             while self._listen(running, 0):
@@ -283,12 +283,12 @@ def _note(running: Running, message: dict) -> None:
 
 
 def forget_heartbeats(lab, table: str) -> None:
-    """Delete the heartbeats of a table: a missing one counts as expired."""
+    """Delete a table's heartbeats; Hudi treats a missing one as expired."""
     store.delete_prefix(lab.endpoints, store.key_of(f"{table}/.hoodie/.heartbeat") + "/")
 
 
 def why_failed(text: str) -> str:
-    """Extract Hudi's exception from an error with Java's stack trace, without its package."""
+    """Extract Hudi's exception, without its package, from an error with a Java stack trace."""
     pattern = r"(?:Caused by: |^: |\n: |^)((?:[a-z]\w*\.)+(\w+(?:Exception|Error)))(?:: (.*))?"
     found = [(m[2], m[3] or "") for m in re.finditer(pattern, text)]
     if not found:

@@ -18,7 +18,7 @@ NOTE = 190  # pixels for what stands beside the lanes
 
 @dataclass(frozen=True)
 class Race:
-    """Two writers of one table; all dictionaries are by writer: `you`, `colleague`."""
+    """Concurrent writes of one table; dictionaries have the keys `you` and `colleague`."""
 
     runs: dict[str, Running]
     commits: list[tuple[str, float]]  # writer and completion (s since 1970)
@@ -28,7 +28,7 @@ class Race:
 
 
 def race_of(lab, table: str, mine: Running, hers: Running) -> Race:
-    """Collect the results of two concurrent writes of a table.
+    """Collect the results of two concurrent writes to a table.
 
     An instant that was requested during your write is attributed to you, because the colleague was
     frozen at that time.
@@ -54,10 +54,10 @@ def race_of(lab, table: str, mine: Running, hers: Running) -> Race:
 
 
 def draw_race(race: Race) -> str:
-    """Draw a lane for each writer and one for the lock, seconds from left to right.
+    """Draw a lane for each writer and one for the lock, over time in seconds.
 
     A wide bar is a write, hatched while its process was frozen; a tick is a commit, a cross an
-    error. Bars in the lowest lane are the lock.
+    error. Bars in the lowest lane show who held the lock.
     """
     begin = min(run.began for run in race.runs.values())
     end = max(run.ended for run in race.runs.values())

@@ -1,7 +1,7 @@
 """Records when each writer held a lock, by watching the locks' nodes in ZooKeeper.
 
-A writer that wants a lock creates a numbered node below the lock's path. The lowest number holds
-the lock until its node is deleted.
+A writer that wants a lock creates a numbered node below the lock's path. The writer with the lowest
+number holds the lock until its node is deleted.
 """
 
 import re
@@ -20,13 +20,13 @@ NODE = re.compile(r"lock-(\d+)$")  # a place in a queue
 
 
 def lock_roots(lab) -> tuple[str, ...]:
-    """Return the ZooKeeper paths below which a lesson's writers may keep their locks."""
+    """Return the ZooKeeper paths below which a lesson's writers may create their locks."""
     return f"/{lab.namespace}", lock_place(lab.base), IMPLICIT
 
 
 @dataclass
 class Node:
-    """A writer's place in the queue of a lock."""
+    """A writer's place in the queue for a lock."""
 
     path: str  # the lock's path
     number: int  # its place; the lowest number holds the lock
@@ -37,7 +37,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Holding:
-    """A period, in seconds since 1970, in which a writer held a lock."""
+    """A period in which a writer held a lock, in seconds since 1970."""
 
     path: str
     writer: str
@@ -65,8 +65,8 @@ def holdings_of(nodes: Iterable[Node], now: float) -> list[Holding]:
 class LockWatch:
     """Watches all locks below some paths, which need not exist, until it is stopped.
 
-    `client` is a connected kazoo client; `writer` returns the only writer that can take a lock at
-    the moment.
+    `client` is a connected kazoo client; `writer` returns the name of the only writer that can take
+    a lock at the moment.
     """
 
     def __init__(self, client: Any, roots: Iterable[str], writer: Callable[[], str]):
@@ -113,7 +113,7 @@ class LockWatch:
                 self._open.pop(gone).gone = time.time()
 
     def _lock_paths(self) -> list[str]:
-        """Paths without subfolders: each may be a lock."""
+        """Return the paths without children other than lock nodes: each may be a lock."""
         found, folders = [], list(self._roots)
         while folders:
             path = folders.pop()

@@ -1,4 +1,4 @@
-"""Checks of lesson 19: unread messages, an alert, a validation, and causes with their proof."""
+"""Checks of lesson 19: unread messages, an alert, a comparison of totals, and incident tickets."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -73,7 +73,7 @@ def counts_from_outside(_lab, unread):
 
 
 def by_partition(found) -> dict[int, int]:
-    """Return unread messages by topic partition, from a dictionary, a series or a table.
+    """Convert an answer, a dictionary, series or table, to unread messages by topic partition.
 
     Raises:
         Unreadable: the answer is none of these, or has a topic partition twice.
@@ -92,17 +92,14 @@ def by_partition(found) -> dict[int, int]:
 
 
 def unread_by_partition(ends: Mapping[int, int], batches: Sequence[Batch]) -> dict[int, int]:
-    """Return the number of messages in no committed batch, by topic partition."""
+    """Return the number of messages after the last committed batch, by topic partition."""
     done = [batch for batch in batches if batch.committed]
     read = done[-1].end if done else {}
     return {number: end - read.get(number, 0) for number, end in ends.items()}
 
 
 def made_up_streams(rng: random.Random) -> dict[str, tuple[dict[int, int], list[Batch]]]:
-    """Return streams in four states.
-
-    Args:
-        rng: random generator for the numbers of partitions, batches and messages.
+    """Return made-up streams in four states.
 
     Returns:
         By state: the topic's end offsets by topic partition, and the checkpoint's batches.
@@ -174,7 +171,7 @@ RINGS = {
 
 @check("19.2")
 def rings_when_it_should(lab, answer):
-    """Test the rule with `promtool test rules`: on all scenarios in one run, then one by one."""
+    """Test the rule with `promtool test rules` on all scenarios in one run, then one by one."""
     rules = yaml.safe_dump(as_rules(answer))
 
     def trial(*expected: Expectation):
@@ -196,7 +193,7 @@ def rings_when_it_should(lab, answer):
 
 
 def as_rules(answer) -> dict:
-    """Make a rule file of an answer: a rule, its two fields, or YAML text."""
+    """Convert an answer (a rule, its two fields, or YAML text) to the content of a rule file."""
     if isinstance(answer, str):
         try:
             answer = yaml.safe_load(answer)
@@ -248,7 +245,7 @@ FAULTS = {
 
 @check("19.3")
 def agrees_with_the_books(lab, find_wrong):
-    """Run the function on a hidden table and books, with one fault per day."""
+    """Run the function on a made-up table and the accountants' totals; most days have one fault."""
     if not callable(find_wrong):
         raise Unreadable("A function `find_wrong(rows, books)` is expected.")
     rows, books, faults = made_up_days(random.Random())
@@ -269,7 +266,7 @@ def agrees_with_the_books(lab, find_wrong):
 
 
 def days_of(found) -> list[str]:
-    """Return the days that an answer names: a list, or rows or a table with `partition_date`."""
+    """Return an answer's days, given as a list, or as rows or a table with `partition_date`."""
     if found is None:
         raise Unreadable("Your function returned nothing; let it return the wrong days.")
     rows = isinstance(found, list | tuple) and found and isinstance(found[0], Mapping | tuple)
@@ -281,13 +278,10 @@ def days_of(found) -> list[str]:
 
 
 def made_up_days(rng: random.Random) -> tuple[list[tuple], list[tuple], dict[str, str]]:
-    """Return rows of a table, the books, and the fault of each day.
-
-    Args:
-        rng: random generator for the fault of each day and the number of orders.
+    """Return a table's rows, the accountants' totals, and each day's fault.
 
     Returns:
-        Rows (order, day, amount, time), books (day, orders, revenue, newest), fault by day.
+        Rows (order, day, amount, time), totals (day, orders, revenue, newest), fault by day.
     """
     days = [f"2026-03-{day:02}" for day in rng.sample(range(1, 29), len(FAULTS) + 2)]
     faults = dict(zip(days, (*FAULTS, "", ""), strict=True))
@@ -310,7 +304,7 @@ def made_up_days(rng: random.Random) -> tuple[list[tuple], list[tuple], dict[str
 
 
 def _with_fault(orders: list[tuple], fault: str) -> list[tuple]:
-    """Rows of a day, changed by the fault."""
+    """Return a day's rows with a fault."""
     first, *rest = orders
     *others, last = orders
     key, day, amount, at = first
@@ -330,7 +324,7 @@ def _with_fault(orders: list[tuple], fault: str) -> list[tuple]:
 
 @check("19.4")
 def cause_and_number(lab, findings):
-    """Measure the tickets again, and compare the findings with the results."""
+    """Measure the tickets again, and compare the learner's findings with the results."""
     if not isinstance(findings, Mapping) or not findings or not set(findings) <= set(NAMES):
         raise Unreadable(f"A dictionary with {', '.join(NAMES)} is expected, or some of them.")
     proved, still_open = [], []
@@ -358,7 +352,7 @@ def cause_and_number(lab, findings):
 
 
 def number_in(said) -> int | str:
-    """Return a whole number, also from a row of one field; otherwise its text, for the message."""
+    """Return a whole number, also from a row with one field; return anything else as text."""
     if isinstance(said, tuple) and len(said) == 1:
         said = said[0]
     try:

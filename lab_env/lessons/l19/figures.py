@@ -1,4 +1,4 @@
-"""Draws metrics over time and the shop's board with its alert lamp; computes the books."""
+"""Draws metrics over time and the shop's board; computes the accountants' totals."""
 
 import json
 import os
@@ -29,7 +29,7 @@ PAGER = (
 
 
 def jvm_of_session() -> int:
-    """Return the process id of the JVM in which this notebook's Spark runs."""
+    """Return the process id of this notebook's Spark JVM."""
     # Kafka's is a child of this kernel, too, if the kernel has started the services.
     children = psutil.Process(os.getpid()).children(recursive=True)
     found = [
@@ -49,7 +49,7 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float) -> No
     """Wait until a condition holds, checking five times a second.
 
     Raises:
-        LabError: it did not hold in time; the error tells `what` had not happened.
+        LabError: the condition did not hold in time; the message contains `what`.
     """
     deadline = time.monotonic() + seconds
     while not condition():
@@ -62,11 +62,11 @@ def wait_until(condition: Callable[[], object], what: str, seconds: float) -> No
 
 
 def scrape_config(pages: Mapping[str, str], namespace: str) -> str:
-    """Return the part of `prometheus.yml` (YAML) that lists the pages to scrape, once a second.
+    """Return the part of `prometheus.yml` (YAML) by which pages are scraped once a second.
 
     Args:
-        pages: address of the metrics page, by job.
-        namespace: added as a label, by which a reset of the lesson finds the metrics.
+        pages: URL of each metrics page, by job.
+        namespace: added as a label, so that resetting the lesson can delete the metrics.
     """
     jobs = []
     for job, page in pages.items():
@@ -84,14 +84,14 @@ def scrape_config(pages: Mapping[str, str], namespace: str) -> str:
 
 
 def metric_lines(page: str, *words: str) -> list[str]:
-    """Return the samples of a metrics page that match one of the words, without comments."""
+    """Return a metrics page's samples that match one of the words, without comments."""
     with urlopen(page, timeout=5) as answer:
         lines = answer.read().decode().splitlines()
     return [line for line in lines if line[:1] != "#" and re.search("|".join(words), line)]
 
 
 def show_numbers(numbers: pd.DataFrame):
-    """Return rows of `lab.pipeline_metrics()` as a table, a column per pipeline."""
+    """Return rows of `lab.pipeline_metrics()` as a table with one column per pipeline."""
     extra = [name for name in ("partition", "part", "recorded_in") if name in numbers.columns]
     which = numbers[extra].astype(object).where(numbers[extra].notna(), "")
     label = which.astype(str).agg(" ".join, axis=1).str.strip()
@@ -104,11 +104,11 @@ def show_numbers(numbers: pd.DataFrame):
 def draw_over_time(
     panels: Mapping[str, Mapping[str, pd.DataFrame]], frozen: Sequence[tuple[float, float]]
 ) -> str:
-    """Draw numbers over time as steps; the seconds in which Spark was frozen are shaded.
+    """Draw metrics over time as steps; times in which Spark was frozen are shaded.
 
     Args:
-        panels: for each panel's title, its lines: results of `query_range` (`time`, `value`) by
-            name. A gap means that Prometheus got no sample.
+        panels: by panel title, results of `query_range` (`time`, `value`) by line name. A gap in
+            a line means that Prometheus got no sample.
         frozen: begin and end of each freeze, seconds since 1970.
     """
     height = 1.2 + 1.3 * len(panels)
@@ -135,7 +135,7 @@ def draw_over_time(
 
 
 def books_of(sends: Iterable[Send]) -> list[tuple]:
-    """Compute the accountants' totals of each day from valid events as sent, not from a table.
+    """Compute the accountants' daily totals from the valid events as sent, not from a table.
 
     Returns:
         Per day of creation: day, number of orders that are not erased, their revenue, and the time
@@ -159,8 +159,8 @@ def draw_board(board: pd.DataFrame, oldest_unread: float, firing: bool) -> str:
     """Draw the shop's board with its alert lamp.
 
     Args:
-        board: `status` and `revenue`.
-        oldest_unread: seconds that the oldest unread message has waited.
+        board: table with the columns `status` and `revenue`.
+        oldest_unread: age of the oldest unread message, seconds.
     """
     figure, (axes,) = new_panels(["Revenue by status"], width=6.4, height=2.4)
     table = board.sort_values("revenue")

@@ -1,7 +1,7 @@
 """Scenarios of made-up metrics, on which exercise 19.2 tests an alert.
 
-Each scenario lasts 90 seconds, with a sample per second of every metric of the lesson. The problem
-begins at second 20. The alert must fire by second 32, or never.
+Each scenario has 90 seconds of every metric of the lesson, with one sample per second. A problem
+begins at second 20. The alert must fire by second 32, or must never fire.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ NEVER: Span = (SECONDS + 1, SECONDS + 1)
 
 
 def _calm(second: int) -> float:
-    """Age of the oldest unread message if a batch runs every three seconds."""
+    """Return the oldest unread message's age if a batch runs every three seconds."""
     return second % 3
 
 
@@ -75,7 +75,7 @@ class Scenario:
             return _row(f'{metric}{{{labels},job="pipeline",instance="exporter"}}', values)
 
         def of_page(metric: str, job: str, values: list[str]) -> dict[str, str]:
-            """A metric from one of the pages that the lesson adds."""
+            """Return a metric's row for one of the pages that the lesson adds."""
             labels = f'job="{job}",instance="{job}",namespace="{namespace}"'
             return _row(f"{metric}{{{labels}}}", values)
 
@@ -98,7 +98,7 @@ class Scenario:
         ]
 
     def _outside(self, values: At, also_gone: Span = NEVER) -> list[str]:
-        """The exporter's samples, without those that were unavailable."""
+        """Return the exporter's samples, with gaps while it is unavailable."""
         found = []
         for second in range(SECONDS + 1):
             gone = second in self.missing or any(
@@ -118,7 +118,7 @@ def _row(name: str, values: Sequence[str]) -> dict[str, str]:
 
 
 def _since(second: int) -> float:
-    """Age for a stream that hangs for 50 seconds and then reads everything."""
+    """Return the oldest unread message's age if the stream hangs for 50 s, then catches up."""
     hangs = WRONG_FROM <= second < MENDED
     return second - WRONG_FROM if hangs else _calm(second)
 
@@ -175,14 +175,14 @@ SCENARIOS = (CALM, NIGHT, MORNING, SALE, HICCUP, PAGES, HANG, SLOW, EXPORTER, BR
 
 
 def question(begin: int, end: int) -> str:
-    """Return PromQL, for second `end`: 1 if any alert fired between two seconds, else 0."""
+    """Return PromQL to evaluate at second `end`: 1 if an alert fired since `begin`, else 0."""
     fired = f'max_over_time(ALERTS{{alertstate="firing"}}[{end - begin}s])'
     return f"(count({fired}) > bool 0) or vector(0)"
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """The expectation that an alert fires, or does not, in a period of a scenario (seconds)."""
+    """The expectation that an alert fires, or does not, between two seconds of a scenario."""
 
     scenario: Scenario
     begin: int
@@ -196,7 +196,7 @@ class Expectation:
 
 
 def expectation(scenario: Scenario) -> Expectation:
-    """Return the expectation of a scenario: the alert fires in time, or never."""
+    """Return a scenario's expectation: the alert fires in time, or never."""
     return Expectation(scenario, 0, RINGS_BY if scenario.rings else SECONDS, scenario.rings)
 
 
@@ -205,9 +205,9 @@ ENDS = Expectation(HANG, SECONDS - 1, SECONDS, fired=False)
 
 
 def test_file(expectations: Sequence[Expectation], namespace: str) -> dict:
-    """Return a file for `promtool test rules` that passes if all expectations hold.
+    """Return the content of a test file for `promtool test rules` that tests all expectations.
 
-    `namespace` is the lesson's, a label of its metrics.
+    `namespace` is the lesson's namespace, which labels its metrics.
     """
     return {
         "evaluation_interval": "1s",

@@ -1,6 +1,6 @@
 """The four tickets of exercise 19.4: causes each fault by a real operation, and measures it.
 
-The faults are in copies, or in tables and topics of the tickets; the lesson's own stream is not
+The faults are in copies, or in the tickets' own tables and topics; the lesson's stream is not
 affected.
 """
 
@@ -43,12 +43,12 @@ def table_of(lab, name: str) -> str:
 
 
 def checkpoint_of(lab, name: str) -> str:
-    """Return the path of the checkpoint of a ticket's stream."""
+    """Return the path of a ticket's checkpoint."""
     return lab.path(f"_checkpoints/ticket_{name.lower()}")
 
 
 def topic_of(lab, name: str) -> str:
-    """Return the topic of a ticket's stream."""
+    """Return the topic that a ticket's stream reads."""
     return lab.topic("couriers" if name == "D" else LIVE)
 
 
@@ -60,12 +60,12 @@ def hand_over(
     Args:
         query: the lesson's own stream, which has read all messages; its table is not compacted.
         sent: number of events sent so far.
-        more: number of events to send now; the lesson's own stream reads them, that of ticket B
+        more: number of events to send now; the lesson's own stream reads them, ticket B's stream
             skips them.
 
     Returns:
         One row per ticket: complaint, topic, checkpoint, table, and `says_behind`, the lag in
-        messages that the stream itself reports; empty where the ticket has none of it.
+        messages that the stream itself reports; fields that do not apply are empty.
     """
     live = lab.path(LIVE)
     overlay_table(lab, live, table_of(lab, "B"))
@@ -98,7 +98,7 @@ def hand_over(
 
 
 def _run(writer, checkpoint: str) -> str:
-    """Run a stream over all existing messages, once; return the lag that it reports."""
+    """Run a stream once over all existing messages; return the lag that it reports."""
     query = writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start()
     query.awaitTermination()
     said = [source.get("metrics") or {} for r in query.recentProgress for source in r["sources"]]
@@ -121,14 +121,14 @@ def _wait_until_measured(lab, names: Sequence[str]) -> None:
 
 
 def _replace_checkpoint(lab, options: dict[str, str]) -> str:
-    """B: give the stream a new checkpoint, so the table skips its batches as already written."""
+    """Ticket B: give the stream a new checkpoint; the table skips its batches as duplicates."""
     records = parsing.read_topic(lab.spark, lab.endpoints.kafka_bootstrap, topic_of(lab, "B"))
     writer = event_rows(parsing.parse(records)).writeStream.format("hudi").options(**options)
     return _run(writer.option("path", table_of(lab, "B")), checkpoint_of(lab, "B"))
 
 
 def _keep_a_savepoint(lab, options: dict[str, str]) -> None:
-    """C: set a savepoint and never delete it; each write cleans, except the savepoint's files."""
+    """Ticket C: set a savepoint and never delete it, so cleaning keeps the savepoint's files."""
     path = table_of(lab, "C")
     for version in range(4):  # the fourth is the first that finds something to clean
         rows = lab.spark.sql(f"""
@@ -152,7 +152,7 @@ def _keep_a_savepoint(lab, options: dict[str, str]) -> None:
 
 
 def _read_two_of_three(lab, sends: Sequence) -> str:
-    """D: start a stream with a fixed list of topic partitions, although the topic has one more."""
+    """Ticket D: run a stream with a fixed list of topic partitions that lacks the third one."""
     kafka, topic = lab.endpoints.kafka_bootstrap, topic_of(lab, "D")
     ensure_topic(kafka, topic, partitions=3)
     lab.replay(topic, n=EVENTS_OF_D, sends=sends)
@@ -179,7 +179,7 @@ class Evidence:
 
     @property
     def asked(self) -> str:
-        """Explanation of the number that proves the right cause."""
+        """Description of the number that proves the right cause."""
         return {
             NOT_READ: "Its number is how many messages of that one partition nobody has read",
             REPLACED: "Its number is the newest batch that a commit of the table knows",
@@ -189,7 +189,7 @@ class Evidence:
 
     @property
     def told(self) -> str:
-        """Cause and number in one sentence."""
+        """The cause and the number in one sentence."""
         return {
             NOT_READ: f"{self.name}: {self.number} messages of one partition are unread.",
             REPLACED: (
@@ -234,7 +234,7 @@ class Evidence:
 
 
 def evidence_of(lab) -> dict[str, Evidence]:
-    """Measure all tickets, without Spark."""
+    """Measure all tickets without Spark; return the evidence by ticket."""
     pictures = {name: lab.xray(table_of(lab, name)) for name in "ABC"}
     facts = {name: _facts(picture) for name, picture in pictures.items()} | {"D": {}}
     for name in "ABD":
@@ -252,7 +252,7 @@ def evidence_of(lab) -> dict[str, Evidence]:
 
 
 def _facts(picture: Snapshot) -> dict:
-    """Fields of `Evidence` that a table's X-ray shows."""
+    """Return the fields of `Evidence` that are taken from a table's X-ray."""
     checkpoints = (picture.commit().checkpoint or {}).values()
     return {
         "logs": sum(len(found.logs) for found in picture.current),
@@ -264,7 +264,7 @@ def _facts(picture: Snapshot) -> dict:
 
 
 def _lag(lab, name: str, batches: Sequence[Batch]) -> dict[int, int]:
-    """Unread messages by topic partition; all messages where the checkpoint lacks a partition."""
+    """Return unread messages by topic partition: all of them if the checkpoint lacks it."""
     ends = topic_end_offsets(lab.endpoints.kafka_bootstrap, topic_of(lab, name))
     done = [batch for batch in batches if batch.committed]
     reached = done[-1].end if done else {}

@@ -1,4 +1,4 @@
-"""Checks of lesson 20: three sinks, a compaction, the break-even, and a rule for differences."""
+"""Checks of lesson 20: three sinks, a compaction, the break-even, and comparing measurements."""
 
 from random import Random
 
@@ -18,7 +18,7 @@ DEFAULT_TRIGGER = 5  # deltacommits from which Hudi plans a compaction by itself
 
 @check("20.1")
 def writes_to_three_sinks(lab, write):
-    """Let the function write three orders, then one of them again, to each of the three sinks."""
+    """Let the function write three orders to each of the three sinks, then one of them again."""
     files = lab.scratch("json")
     new, paid = _orders(lab, FIRST, "new", 0), _orders(lab, SECOND, "paid", 1)
     for batch in (new, paid):
@@ -62,7 +62,7 @@ def writes_to_three_sinks(lab, write):
 
 @check("20.2")
 def asks_and_compacts(lab, answer):
-    """Let the function query and compact a table in which a log changes O-2 from new to paid."""
+    """Let the functions query and compact a table in which a log changes O-2 from new to paid."""
     read, compact = answer
     path = scratch_copy(lab, _table_with_log(lab), "compact")
     for kind, right, why in (
@@ -147,7 +147,7 @@ RECORDED = (
 
 
 def made_up_runs(rng: Random) -> dict[tuple[str, int], tuple[int, int, int]]:
-    """Return bytes of a commit on each type and of a compaction, by index and factor.
+    """Return the bytes of a commit on each table type and of a compaction, by index and factor.
 
     In one run Merge-on-Read saves nothing, and in another it writes more.
     """
@@ -165,7 +165,7 @@ def made_up_runs(rng: Random) -> dict[tuple[str, int], tuple[int, int, int]]:
 def as_recorded(runs: dict[tuple[str, int], tuple[int, int, int]]) -> list[tuple]:
     """Return made-up runs as rows of `RECORDED`, as `lab bench growth` records them.
 
-    Rows of other types and metrics come before and after the relevant ones, with larger numbers.
+    Rows of other types and metrics, with larger numbers, come before and after the relevant ones.
     """
     rows = []
     for (index, factor), (cow, mor, compaction) in runs.items():
@@ -220,7 +220,7 @@ CASES = (
 
 @check("20.4")
 def when_is_it_a_difference(lab, judge):
-    """Compare the learner's rule with the benchmark's, for typical cases and many random ones."""
+    """Compare the learner's rule with the benchmark's, on typical cases and many random ones."""
     for this, other, why in (*CASES, *drawn_cases(Random())):
         word = as_choice(judge(list(this), list(other)), (LOWER, HIGHER, EQUAL, INCONCLUSIVE))
         right = verdict(Spread.of(this), Spread.of(other))
@@ -243,7 +243,7 @@ def drawn_cases(rng: Random) -> list[tuple[tuple[int, ...], tuple[int, ...], str
 
 
 def _orders(lab, which: str, status: str, minute: int):
-    """Orders O-1 to O-3 for which the condition on `id` holds."""
+    """Return those of the orders O-1 to O-3 that match a condition on `id`."""
     return lab.spark.sql(f"""
         SELECT 'O-' || id AS order_id, 'C-1' AS customer_id, CAST(5 AS DECIMAL(12,2)) AS amount,
                '{status}' AS status, to_timestamp('2026-11-20 10:0{minute}') AS order_ts,
@@ -253,7 +253,7 @@ def _orders(lab, which: str, status: str, minute: int):
 
 
 def _table_with_log(lab) -> str:
-    """Path of a Merge-on-Read table with a base file and one log, written on the first call."""
+    """Return the path of a Merge-on-Read table with a log; the first call writes the table."""
     path = lab.path("exercise/with_log")
     if not lab.files(path):
         options = {**OPTIONS, **KEYS, "hoodie.table.name": "orders"}
@@ -264,5 +264,5 @@ def _table_with_log(lab) -> str:
 
 
 def _logs(picture) -> int:
-    """Number of logs that a snapshot query of a table merges."""
+    """Return the number of logs that a snapshot query merges."""
     return sum(len(found.logs) for found in picture.current)

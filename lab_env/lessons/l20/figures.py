@@ -1,4 +1,4 @@
-"""Figures and tables of lesson 20: bytes by commits, the bill, the articles' open questions."""
+"""Figures and tables of lesson 20: bytes by commit, the bill, and the articles' open questions."""
 
 from collections.abc import Mapping
 
@@ -14,15 +14,15 @@ LATER = 3  # commits for which the chart continues the lines beyond those that w
 
 
 def draw_break_even(written: pd.DataFrame, compaction: int, commits: float) -> str:
-    """Draw the bytes written since the last compaction, by the number of commits.
+    """Draw the bytes written since the last compaction, by number of commits.
 
-    Dots are measured, dashed lines continue with the mean commit.
+    Dots are measured; dashed lines extrapolate with the mean bytes per commit.
 
     Args:
-        written: bytes of each batch of changes, a column each for `cow` and `mor`.
-        compaction: bytes of the compaction after them.
-        commits: number of commits at which Copy-on-Write, and Merge-on-Read with its compaction,
-            have written the same.
+        written: bytes of each batch of changes, with the columns `cow` and `mor`.
+        compaction: bytes of the compaction after these batches.
+        commits: the break-even: number of commits at which Copy-on-Write has written as much as
+            Merge-on-Read with its compaction.
     """
     figure, axes = new_chart(
         "Bytes written since the last compaction", "commits since then", "KB in total"
@@ -49,7 +49,7 @@ def draw_break_even(written: pd.DataFrame, compaction: int, commits: float) -> s
 
 
 def bill_table(bills: Mapping[str, Bill]) -> pd.DataFrame:
-    """Return the cost of a recorded run in US cents, a column per sink."""
+    """Return the cost of a recorded run in US cents, one column per sink."""
     rows = {
         NAMES[sink]: {
             "to write it, table services counted": 100 * bills[sink].write,
@@ -62,12 +62,12 @@ def bill_table(bills: Mapping[str, Bill]) -> pd.DataFrame:
 
 
 def promises(sinks: dict, grown: dict, board: Mapping[str, float]):
-    """Return the questions that the articles left open, this lesson's answers, and what stays open.
+    """Return the questions that the articles left open, this lesson's answers, and open points.
 
     Args:
-        board: figures of the lesson's own Merge-on-Read table before its compaction: `bytes`, a
-            read-optimised query's bytes as a share of a snapshot query's, and `missing`, the
-            revenue that it lacked.
+        board: figures of the lesson's Merge-on-Read table before its compaction: `bytes`, the
+            share of a snapshot query's bytes that a read-optimised query read, and `missing`, the
+            revenue that the latter lacked.
     """
     largest = max(row["factor"] for row in grown["rows"])
     cow, mor = "cow against json", "mor against json"
@@ -116,13 +116,13 @@ def promises(sinks: dict, grown: dict, board: Mapping[str, float]):
 
 
 def _between(run: dict, metric: str, pair: str, form: str = ".1f") -> str:
-    """Lowest and highest ratio of two sinks' medians, over all workloads."""
+    """Format the lowest and highest ratio of two sinks' medians over all workloads."""
     found = [row["verdicts"][pair]["ratio"] for row in run["metrics"] if row["metric"] == metric]
     return f"{min(found):{form}} to {max(found):{form}}"
 
 
 def _growth(run: dict, kind: str) -> str:
-    """Growth of a commit's bytes from the smallest to the largest size, over all indexes."""
+    """Format the growth of a commit's bytes from smallest to largest table, over all indexes."""
     rows = pd.DataFrame(run["rows"])
     rows = rows[(rows["type"] == kind) & (rows["metric"] == "bytes written")]
     sizes = rows.pivot(index="index", columns="factor", values="median")

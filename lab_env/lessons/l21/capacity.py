@@ -1,4 +1,4 @@
-"""Time of a batch on c cores: a line fitted to measured batches, with the range over the rounds.
+"""Models a batch's time on several cores by a line fitted to measured batches.
 
 The model is `seconds = a + b * rows / cores`. `a` is the part that does not depend on the number of
 cores: planning, commit, everything that one process does alone. `b` is the work per row.
@@ -16,30 +16,30 @@ from lab_env.platform.errors import LabError
 
 @dataclass(frozen=True)
 class Line:
-    """A fitted line."""
+    """A fitted line: the model's two parameters."""
 
     a: float  # seconds per batch that do not depend on rows or cores
     b: float  # core-seconds per row
 
     def seconds(self, rows: float, cores: float) -> float:
-        """Return the seconds of a batch with this many rows on this many cores."""
+        """Return the seconds that a batch with this many rows takes on this many cores."""
         return self.a + self.b * rows / cores
 
     def speedup(self, rows: float, cores: float) -> float:
-        """Return the speed-up against one core."""
+        """Return the speed-up over one core."""
         return self.seconds(rows, 1) / self.seconds(rows, cores)
 
 
 @dataclass(frozen=True)
 class Between:
-    """A figure, with the lowest and highest values over the measured rounds."""
+    """A figure with its lowest and highest value over the measured rounds."""
 
     middle: float
     low: float
     high: float
 
     def shown(self, digits: int = 2, factor: float = 1.0) -> str:
-        """Return the figures as text, each times a factor, for example `1.31 (1.12 to 1.60)`."""
+        """Return the values as text, multiplied by a factor, for example `1.31 (1.12 to 1.60)`."""
         middle, low, high = (
             f"{figure * factor:,.{digits}f}" for figure in (self.middle, self.low, self.high)
         )
@@ -54,7 +54,7 @@ class Fitted:
     allowed: tuple[Line, ...]  # one line per combination of one round of each setting
 
     def between(self, figure: Callable[[Line], float]) -> Between:
-        """Return a figure of the line, with its lowest and highest value over all allowed lines."""
+        """Return a figure of the line with its lowest and highest value over all allowed lines."""
         found = [figure(line) for line in self.allowed]
         return Between(figure(self.line), min(found), max(found))
 
@@ -69,7 +69,7 @@ class Fitted:
         return self.between(lambda line: line.b)
 
     def speedup(self, rows: float, cores: float) -> Between:
-        """Return the speed-up against one core."""
+        """Return the speed-up over one core."""
         return self.between(lambda line: line.speedup(rows, cores))
 
 
@@ -84,10 +84,10 @@ def fit_line(runs: pd.DataFrame) -> Line:
 def fit(runs: pd.DataFrame) -> Fitted:
     """Fit a line to the fastest rounds, and one to each combination of one round per setting.
 
-    Disturbances only add time to a batch, so the fastest round is the least disturbed one.
+    Other load only adds time to a batch, so the fastest round is the least disturbed one.
 
     Args:
-        runs: rows, cores and seconds of each batch; several rounds of each setting.
+        runs: rows, cores and seconds of each batch; several rounds per setting (rows and cores).
     """
     if (runs["rows"] / runs["cores"]).nunique() < 2:
         raise LabError(
@@ -101,15 +101,15 @@ def fit(runs: pd.DataFrame) -> Fitted:
 
 
 def speedup_by_usl(cores: float, serial: float, talk: float) -> float:
-    """Return the speed-up by Gunther's universal scalability law; with `talk` 0 it is Amdahl's.
+    """Return the speed-up by Gunther's universal scalability law (Amdahl's law if `talk` is 0).
 
     Args:
-        serial: share of the work that cannot run in parallel.
+        serial: share of the work that cannot run in parallel, 0 to 1.
         talk: cost of coordination per pair of cores.
     """
     return cores / (1 + serial * (cores - 1) + talk * cores * (cores - 1))
 
 
 def serial_share(at_two: float, talk: float = 0.0) -> float:
-    """Return the serial share that explains a speed-up measured on two cores, given `talk`."""
+    """Return the serial share that, with this `talk`, explains a speed-up measured on two cores."""
     return 2 / at_two - 1 - 2 * talk

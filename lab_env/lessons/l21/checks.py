@@ -1,4 +1,4 @@
-"""Checks of lesson 21: parallel parsing, repeated tasks, number of cores, and cost."""
+"""Checks of lesson 21: parallel parsing, repeated tasks, number of cores, and the bill."""
 
 import math
 import random
@@ -127,7 +127,7 @@ WHY_NOT = {
 
 
 def counts(tasks: pd.DataFrame) -> dict[str, int]:
-    """Return the right count of a task list, and those that a learner may mistake for it."""
+    """Return the right count for a task list, and the wrong ones that learners may return."""
     tries = tasks.groupby(["stage", "task"]).size()
     return {
         "twice": int((tries > 1).sum()),
@@ -140,9 +140,9 @@ def counts(tasks: pd.DataFrame) -> dict[str, int]:
 
 
 def made_up_lists() -> list[pd.DataFrame]:
-    """Return task lists as after the death of an executor, and one without repeated tasks.
+    """Return task lists as after an executor's death, and one without repeated tasks.
 
-    In the former, every wrong count of `counts` differs from the right one.
+    In the lists after a death, every wrong count of `counts` differs from the right one.
     """
     return [*(_made_up_list() for _ in range(3)), table_of([_try(7, task) for task in range(4)])]
 
@@ -185,13 +185,13 @@ def _try(stage, task, stage_try=0, attempt=0, status="SUCCESS", executor="1") ->
 
 @dataclass(frozen=True)
 class Load:
-    """Requirements of a stream.
+    """The requirements of a stream.
 
     Args:
         rate: rows per second.
         a: seconds per batch.
         b: core-seconds per row.
-        freshness: maximum age of an event when readers see it, seconds.
+        freshness: maximum age of an event when it becomes visible, seconds.
         partitions: number of partitions of the topic.
     """
 
@@ -203,17 +203,17 @@ class Load:
 
     @property
     def interval(self) -> float:
-        """Seconds between batches: an event waits for up to one and is written during the next."""
+        """Seconds between batches; an event waits for up to one, and is written during the next."""
         return self.freshness / 2
 
     @property
     def exact(self) -> float:
-        """Number of cores needed, not rounded; infinite if the fixed part fills the interval."""
+        """Number of cores needed, not rounded; infinite if `a` alone fills the interval."""
         left = self.interval - self.a
         return self.b * self.rate * self.interval / left if left > 0 else math.inf
 
     def behind(self, cores: float) -> float:
-        """Return the growth of the lag in rows per second on this many cores; 0 if they keep up."""
+        """Return the lag's growth in rows per second on this many cores; 0 if they keep up."""
         done = max(0.0, self.interval - self.a) * cores / self.b / self.interval
         return max(0.0, self.rate - done)
 
@@ -266,7 +266,7 @@ def cores_for_a_load(lab, cores_for):
 
 
 def _cores(answer) -> float:
-    """The answer's number of cores; infinity if it says that no number is enough."""
+    """Return the answer's number of cores; infinity if the answer is that no number is enough."""
     value = plain(answer)
     if value is None or (isinstance(value, float) and math.isinf(value)):
         return math.inf
@@ -274,9 +274,9 @@ def _cores(answer) -> float:
 
 
 def _loads(rng: random.Random) -> list[Load]:
-    """Loads for which floating point cannot change the answer.
+    """Return loads for which rounding errors cannot change the answer.
 
-    Their exact number of cores is far from a whole number, or they consist of powers of two.
+    Their exact number of cores is not close to a whole number, or they consist of powers of two.
     """
     loads = []
     while len(loads) < 40:
@@ -301,7 +301,7 @@ def _loads(rng: random.Random) -> list[Load]:
 
 @check("21.4")
 def the_bill(lab, bill):
-    """Call the function for the cost of fixed and random applications."""
+    """Call the function for fixed and random applications, and compare the costs."""
     draw = random.Random()
     drawn = (
         (draw.randint(1, 30), draw.randint(1, 7), 10.0 * draw.randint(1, 90)) for _ in "x" * 12

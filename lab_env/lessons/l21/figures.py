@@ -1,4 +1,4 @@
-"""Draws lesson 21: its processes, each core's tasks over time, and the line through batches."""
+"""Draws lesson 21's processes, each core's tasks over time, and the fitted batch times."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ class ProcessBox:
 
 
 def processes(spark) -> list[ProcessBox]:
-    """Return the processes behind a session on the lab's cluster, children after their parents."""
+    """Return the processes of a session on the lab's cluster, children after their parents."""
     pages, cluster = SparkPages(spark), services.Cluster()
     kernel = psutil.Process()
     driver = next(child for child in kernel.children() if "java" in child.name())
@@ -62,7 +62,7 @@ def _box(name: str, does: str, pid: int, column: int, jvm: bool = True) -> Proce
 
 
 def draw_processes(boxes: Sequence[ProcessBox]) -> str:
-    """Draw the result of `processes` as SVG in the page's colours; a JVM has a blue frame."""
+    """Draw the result of `processes` as SVG; a JVM has a blue frame."""
     width, height = BOX
     step, right = height + GAP[1], width + 2 * GAP[0]
     parts, row = [], -1
@@ -92,7 +92,7 @@ def draw_processes(boxes: Sequence[ProcessBox]) -> str:
 
 
 def kind_of(task) -> str:
-    """Return the work of a task: `READS`, `WRITES` or `OTHER`."""
+    """Classify a task as `READS`, `WRITES` or `OTHER`."""
     if task.rows_read and not task.bytes_cached:
         return READS
     return WRITES if task.rows_fetched >= MANY else OTHER
@@ -101,7 +101,7 @@ def kind_of(task) -> str:
 def draw_tasks(runs: dict[str, pd.DataFrame]) -> str:
     """Draw each core's work over time: one row per executor, one bar per attempt of a task.
 
-    A lost attempt is hatched in red. `runs` are results of `SparkPages.tasks` by title.
+    A lost attempt is hatched in red. `runs` has results of `SparkPages.tasks` by title.
     """
     lanes = [max(1, tasks["executor"].nunique()) for tasks in runs.values()]
     height = 0.6 * len(runs) + 0.36 * sum(lanes) + 0.9
@@ -144,7 +144,7 @@ def draw_tasks(runs: dict[str, pd.DataFrame]) -> str:
 
 
 def draw_line(runs: pd.DataFrame, fitted: Fitted) -> str:
-    """Draw measured batches over rows per core, the fitted line, and its range over the rounds."""
+    """Draw batch times over rows per core: measured, fitted, and the range over the rounds."""
     figure, axes = new_chart("How long a batch takes", "rows per core", "seconds", width=6.6)
     places = np.linspace(0, 1.05 * (runs["rows"] / runs["cores"]).max(), 40)
     every = np.array([[line.seconds(x, 1) for x in places] for line in fitted.allowed])
@@ -164,7 +164,7 @@ def draw_line(runs: pd.DataFrame, fitted: Fitted) -> str:
 def draw_reach(fitted: Fitted, sizes: Iterable[int]) -> str:
     """Draw the speed-up that the line predicts for batches of several sizes, up to 64 cores.
 
-    A band is the range over the measured rounds.
+    A band shows the range over the measured rounds.
     """
     figure, axes = new_chart(
         "What more cores promise", "cores", "times as fast as one core", width=6.6
@@ -183,7 +183,7 @@ def draw_reach(fitted: Fitted, sizes: Iterable[int]) -> str:
 
 
 def draw_two_laws(at_two: float, talks: Sequence[float]) -> str:
-    """Draw scaling laws that agree on one and two cores, and their predictions beyond.
+    """Draw scaling laws that agree on one and two cores, and what they predict for more cores.
 
     Args:
         at_two: the speed-up measured on two cores.
@@ -214,7 +214,7 @@ def _log_two(axes, vertical: bool = True) -> None:
 
 
 def draw_burst(seconds: Sequence[float], lag: Sequence[float], events: dict[str, float]) -> str:
-    """Draw the number of events that wait in a topic, with the times (s) of named `events`."""
+    """Draw the lag of a topic in events, and mark the times (s) of named `events`."""
     figure, axes = new_chart("Events that wait", "minutes", "events", width=6.6)
     axes.plot(np.array(seconds) / 60, lag, color=VERMILION)
     for name, at in events.items():

@@ -1,4 +1,4 @@
-"""The events of lesson 21: the recorded hour without late, duplicate or malformed events."""
+"""Lesson 21's events: the recorded hour without late, duplicate or malformed events."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -10,10 +10,10 @@ RECORDED = "-rec-"  # in every id of the recorded hour
 
 
 def events_in_order(shops: int = 1) -> Iterator[Send]:
-    """Yield the recorded hour as sent by several shops, one after the other.
+    """Yield the recorded hour as sent by several shops, one shop after the other.
 
-    Late, duplicate and malformed events are left out, so in a topic of one partition the last event
-    of an order is its newest. Each shop sends the same events with other ids.
+    Late, duplicate and malformed events are omitted, so in a topic with one partition the last
+    event of an order is its newest. Each shop sends the same events with different ids.
     """
     in_order = [send for send in recording() if send.kind == "event"]
     for shop in range(1, shops + 1):
@@ -21,7 +21,7 @@ def events_in_order(shops: int = 1) -> Iterator[Send]:
 
 
 def _of_shop(send: Send, shop: int) -> Send:
-    """A recorded event rewritten for another shop."""
+    """Return a recorded event rewritten for another shop."""
     own = f"-{shop}-"
     order = send.order_id.replace(RECORDED, own)
     return replace(

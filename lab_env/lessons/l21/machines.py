@@ -1,4 +1,4 @@
-"""Stops and restarts machines of the lab's cluster, to simulate a power failure."""
+"""Stops and restarts workers of the lab's cluster, to simulate a power failure."""
 
 import time
 from collections.abc import Callable, Generator
@@ -20,7 +20,7 @@ WITHIN_S = 120.0  # for a machine to be back, or a task to begin
 
 @dataclass(frozen=True)
 class Killed:
-    """A query that continued after an executor was killed."""
+    """A query that survived the killing of an executor."""
 
     query: Any  # has ended
     attempt: int  # number of the query's start, from 1
@@ -33,14 +33,14 @@ def kill_while_it_works(
 ) -> Killed:
     """Start a query, kill an executor in the middle of a task, and wait until the query has ended.
 
-    A task may be too short to be caught; then the query is started again.
+    If no task ran long enough to be caught, start the query again.
 
     Args:
-        start: starts a query; gets the number of the attempt, from 1.
-        batch: the first batch in which an executor is killed, counted from 0.
+        start: starts the query; called with the attempt's number, from 1.
+        batch: the first batch, counted from 0, in which an executor may be killed.
 
     Raises:
-        LabError: no running task was caught in any attempt.
+        LabError: no task was caught in any attempt.
     """
     pages = SparkPages(spark)
     for attempt in range(1, tries + 1):
@@ -58,7 +58,7 @@ def kill_while_it_works(
 
 
 def _meet_task(pages: SparkPages, query, batch: int) -> RunningTask | None:
-    """Wait for a running task of this batch or a later one; None if the query ends first."""
+    """Wait for a running task of this or a later batch; None if the query ends first."""
     while query.isActive:
         report = query.lastProgress
         if report is not None and report["batchId"] >= batch - 1:
@@ -95,7 +95,7 @@ def stop_worker(spark, number: int) -> None:
 
 
 def start_worker(number: int) -> None:
-    """Start worker 1 or 2 again; some seconds later it has an executor for the session."""
+    """Restart worker 1 or 2; some seconds later it has an executor for the session."""
     services.Cluster().start_worker(number)
 
 
@@ -116,7 +116,7 @@ def on_one_core(spark) -> Generator[bool]:
     """Pin all executors of a session to one core of this machine while the body runs.
 
     Yields:
-        True if the executors were pinned: only Linux and Windows let a program choose its cores.
+        True if the executors were pinned, which only Linux and Windows allow.
     """
     pages = SparkPages(spark)
     wait_for_executors(spark, len(services.Cluster().workers()))
@@ -136,7 +136,7 @@ def on_one_core(spark) -> Generator[bool]:
 
 
 def _tie(process: psutil.Process, cores: list[int]) -> None:
-    """Pin every thread of a process to these cores; a JVM has already started its threads."""
+    """Pin a process and its threads, which a JVM has already started, to these cores."""
     for thread in process.threads():
         with suppress(psutil.NoSuchProcess):
             psutil.Process(thread.id).cpu_affinity(cores)

@@ -1,7 +1,7 @@
 """Queries a running Spark for its executors, stages and tasks through its monitoring REST API.
 
-The driver serves it next to its web page (Spark's monitoring guide, "REST API"). There is one row
-per attempt of a task: a task that failed and ran again has two.
+The driver serves the API next to its web page (Spark's monitoring guide, "REST API"). Tables have
+one row per attempt of a task: a task that failed and ran again has two.
 """
 
 import json
@@ -48,7 +48,7 @@ class SparkPages:
         self._open = build_opener(ProxyHandler({})).open  # the page is on this machine
 
     def get(self, path: str):
-        """Return the API's answer, for example to `/allexecutors`."""
+        """Return the API's response, for example to `/allexecutors`."""
         try:
             with self._open(f"{self._url}{path}", timeout=60) as answer:
                 return json.load(answer)
@@ -60,7 +60,7 @@ class SparkPages:
             ) from None
 
     def executors(self) -> pd.DataFrame:
-        """Return driver and executors: id, cores, whether it is alive, and why it was removed."""
+        """Return driver and executors: id, cores, alive or not, tasks done, reason for removal."""
         rows = [
             {
                 "executor": found["id"],
@@ -74,7 +74,7 @@ class SparkPages:
         return pd.DataFrame(rows).sort_values("executor", key=_by_number, ignore_index=True)
 
     def working(self) -> list[str]:
-        """Return the executors that are alive, without the driver."""
+        """Return the ids of the executors that are alive, except the driver."""
         found = self.executors()
         return [name for name in found[found["alive"]]["executor"] if name != DRIVER]
 
@@ -89,10 +89,9 @@ class SparkPages:
 
         Returns:
             One row per attempt: stage, stage_try, doing (the stage's name), task, attempt, status
-            (SUCCESS, FAILED, KILLED, RUNNING), executor, start and end (seconds since the first
-            task here), cpu (seconds), rows_read (by a stream from its source, or from Spark's
-            cache), rows_fetched (through a shuffle), bytes_cached (read from Spark's cache) and
-            error.
+            (SUCCESS, FAILED, KILLED, RUNNING), executor, start and end (seconds since the first of
+            these tasks), cpu (seconds), rows_read (from a stream's source or Spark's cache),
+            rows_fetched (through a shuffle), bytes_cached (read from Spark's cache) and error.
         """
         deadline, before = time.monotonic() + SETTLED_WITHIN_S, self._tries(after)
         while time.monotonic() < deadline:
@@ -104,10 +103,10 @@ class SparkPages:
         return table_of(before)
 
     def running(self) -> RunningTask | None:
-        """Return the task that has run for the longest; None if none runs.
+        """Return the task that has run the longest; None if none is running.
 
-        The API reports a running task's duration as last recorded by the driver, which is 0 for
-        most of a short task. So its age is computed from its launch time.
+        Its age is computed from its launch time, because the API's duration of a running task is
+        only what the driver last recorded, which is 0 for most of a short task.
         """
         now = datetime.now(UTC).timestamp()
         found = [
@@ -141,7 +140,7 @@ class SparkPages:
 
 
 def row_of(stage: dict, task: dict) -> dict:
-    """Return one attempt of a task, from the API's `taskList`, as a row of `SparkPages.tasks`."""
+    """Convert an attempt of a task from the API's `taskList` to a row of `SparkPages.tasks`."""
     metrics = task.get("taskMetrics", {})
     read, shuffled = metrics.get("inputMetrics", {}), metrics.get("shuffleReadMetrics", {})
     start = _seconds(task["launchTime"])
@@ -176,8 +175,8 @@ def table_of(rows: Iterable[dict]) -> pd.DataFrame:
 def at_once(tasks: pd.DataFrame) -> int:
     """Return the largest number of executors that worked simultaneously.
 
-    An executor with one core runs its tasks one after the other. Overlaps of a few hundredths of a
-    second do not count: Spark rounds its times, and they come from different processes.
+    Overlaps of a few hundredths of a second are ignored, because Spark's times are rounded and
+    come from different processes.
     """
     changes = sorted(
         change
@@ -197,11 +196,11 @@ def at_once(tasks: pd.DataFrame) -> int:
 
 
 def _seconds(text: str) -> float:
-    """Seconds since 1970 of Spark's `2026-11-23T05:17:44.123GMT`."""
+    """Convert Spark's times, such as `2026-11-23T05:17:44.123GMT`, to seconds since 1970."""
     moment = datetime.strptime(text.removesuffix("GMT"), "%Y-%m-%dT%H:%M:%S.%f")
     return moment.replace(tzinfo=UTC).timestamp()
 
 
 def _by_number(names: pd.Series) -> pd.Series:
-    """Sort key: executors by number, the driver first."""
+    """Return sort keys for executors: by number, with the driver first."""
     return names.map(lambda name: -1 if name == DRIVER else int(name))

@@ -1,4 +1,4 @@
-"""Checks of lesson 22: which messages are valid, and a job that restarts and late events test."""
+"""Checks of lesson 22: valid and malformed messages, a repeatable job, and a rehearsed exam."""
 
 import json
 import random
@@ -35,11 +35,11 @@ REPEATED = (
 
 @dataclass(frozen=True)
 class Message:
-    """A message whose verdict is known.
+    """A message that is known to be valid or malformed.
 
     Args:
-        value: of the Kafka record.
-        event_id: of its event; in a malformed one perhaps lost.
+        value: the Kafka record's value.
+        event_id: id of its event; a malformed value may lack it.
         reason: why it is malformed; empty if it is valid.
     """
 
@@ -53,7 +53,7 @@ class Message:
 
 @check("22.1")
 def valid_or_dead(lab, answer):
-    """Split messages of a random seed, with those that break one rule each."""
+    """Let the function split messages of a random seed, some of which break exactly one rule."""
     name, split = _named(answer, 2)
     chosen = hidden_messages(variant_named(name), random.Random())
     messages = {(n % 3, n // 3): message for n, message in enumerate(chosen)}
@@ -110,12 +110,7 @@ def _first(found: list[Message]) -> tuple[str, str]:
 
 
 def hidden_messages(variant: Variant, chance: random.Random) -> list[Message]:
-    """Messages of all kinds and both versions, in a random order.
-
-    Args:
-        variant: whose.
-        chance: draws the events.
-    """
+    """Return a variant's messages of every kind and both app versions, in random order."""
     story = variant.story(chance.randrange(1_000_000))
     found = [_message(sent) for sent in story.messages() if sent.event is None]
     for version in (FIRST, VERSION_2):
@@ -135,12 +130,7 @@ def _message(sent: Sent) -> Message:
 
 
 def edge_cases(variant: Variant, sent: Sent) -> Iterable[Message]:
-    """Messages that differ from a valid one in one field, most of them malformed.
-
-    Args:
-        variant: whose.
-        sent: the valid one.
-    """
+    """Yield copies of a valid message with one field changed; most of them are malformed."""
     event = json.loads(sent.send.value)
     numbers = iter(range(90_000, 100_000))
 
@@ -164,7 +154,7 @@ def edge_cases(variant: Variant, sent: Sent) -> Iterable[Message]:
 
 @check("22.2")
 def may_be_called_again(lab, answer):
-    """Call the job, again after a death between its writes and their note, and for late events."""
+    """Call `build`, repeat its last batch as after a crash, then deliver late events."""
     name, build = _named(answer, 2)
     variant = variant_named(name)
     messages = len(variant.story(PRACTICE_SEED).deliveries[FIRST])
@@ -230,7 +220,7 @@ def may_be_called_again(lab, answer):
 
 @check("22.3")
 def rehearses(lab, answer):
-    """Run the functions in a process of their own, on the practice seed."""
+    """Run the exam's phases except `kill` and `footprint` on the practice seed."""
     name, build, answers = _named(answer, 3)
     job = pack(build=build, answers=answers)
     with examiner(lab, name, job, build=pack(build=build), go_on=True) as exam:

@@ -1,4 +1,4 @@
-"""The examiner as a notebook meets it: the requirements, the exam with its cards, a key's life."""
+"""Runs the capstone exam from a notebook, and shows requirements, results and a key's history."""
 
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -29,7 +29,7 @@ _kept: dict[str, tuple[bytes, Exam]] = {}  # by namespace: the last `build`, and
 
 
 class Requirements:
-    """The needs of a variant's users, as a page in the notebook."""
+    """A variant's requirements: its events, its questions, and when a message is valid."""
 
     def __init__(self, variant: Variant):
         self.variant = variant
@@ -58,7 +58,7 @@ def requirements(variant: str) -> Requirements:
 
 
 def samples(variant: str) -> list[tuple[str, str]]:
-    """Return kind and text of one message of each version and of three malformed ones."""
+    """Return one message of each version and three malformed ones, each as its kind and text."""
     story = variant_named(variant).story(PRACTICE_SEED)
     found = []
     for version, delivery in (("version 1", FIRST), ("version 2", VERSION_2)):
@@ -69,19 +69,19 @@ def samples(variant: str) -> list[tuple[str, str]]:
 
 
 class ExamResult:
-    """An exam that was taken; shows its phases. `answers` has one table per question."""
+    """The result of an exam, shown as its phases; `answers` has one table per question."""
 
     def __init__(self, record: Record, answers: dict[str, pd.DataFrame]):
         self.record, self.answers = record, answers
 
     @property
     def passed(self) -> bool:
-        """True if all six phases are passed."""
+        """True if all six phases passed."""
         return self.record.passed
 
     @property
     def life(self) -> pd.DataFrame:
-        """Messages of one key, and what the table showed after the delivery of each."""
+        """The messages of one key, and the table's state after the delivery of each."""
         return pd.DataFrame(self.record.biography)
 
     def _title(self) -> str:
@@ -96,7 +96,7 @@ class ExamResult:
 
 
 def practice_topic(lab, variant: str) -> dict[str, str]:
-    """Send the practice seed's first delivery to its own topic; return Spark's Kafka options."""
+    """Send the practice seed's first delivery to a new topic; return Spark's options to read it."""
     schedule = DeliverySchedule(lab, variant_named(variant).story(PRACTICE_SEED))
     schedule.deliver(FIRST)
     return schedule.source
@@ -105,10 +105,10 @@ def practice_topic(lab, variant: str) -> dict[str, str]:
 def sit_exam(
     lab, variant: str, build: Callable, answers: Callable, seed: int | None = None, note: str = ""
 ) -> ExamResult:
-    """Take the exam: six phases, each reported when it is over.
+    """Run the exam; print the seed, by default a random one, and each phase as it ends.
 
-    The reference answers take the exam of their own variant. Without a seed, a fresh one is used
-    and printed. `note` is the decision note, for the record.
+    The reference answers always take the exam of their own variant. `note` is the learner's
+    decision note, which is saved in the record.
     """
     code = getattr(answers, "__code__", None)
     if code and code.co_filename.startswith(REFERENCE) and variant != REFERENCE_VARIANT:
@@ -138,12 +138,12 @@ def examiner(
     go_on: bool = False,
     progress: Callable[[Phase], object] = lambda phase: None,
 ) -> Generator[Exam]:
-    """Yield an exam whose process stays, warm, for the next one.
+    """Yield an exam; its process, with a warm Spark session, is reused by the next one.
 
     Args:
         build: the pickled `build` alone.
-        go_on: whether to use the last exam's tables again, if its `build` was the same.
-        progress: called with each phase when it is over.
+        go_on: reuse the last exam's tables if they were written by the same `build`.
+        progress: called with each phase as it ends.
     """
     last_build, last = _kept.pop(lab.namespace, (b"", None))
     process = last.process if last is not None else None
@@ -165,7 +165,7 @@ def examiner(
 
 
 def end_process(lab) -> None:
-    """End the process of the last exam."""
+    """Kill the process of the last exam."""
     _, exam = _kept.pop(lab.namespace, (b"", None))
     if exam is not None:
         exam.close()

@@ -1,6 +1,6 @@
 """Recorded full runs of `lab bench` and the tour: this lab's last run, or the course's own.
 
-The other modules of this package draw the charts that lessons show of these runs.
+The other modules of this package evaluate these runs and draw charts of them for the lessons.
 """
 
 import gzip
@@ -16,20 +16,20 @@ SINKS = ("json", "cow", "mor")  # that the benchmark compares
 
 
 def keep(part: str, found: dict) -> None:
-    """Save a full run of a part of `lab bench`, plain data for JSON, as this lab's recorded run."""
+    """Save a full run of a part of `lab bench` as this lab's recorded run; `found` is JSON data."""
     _own(part).write_bytes(gzip.compress(json.dumps(found).encode(), mtime=0))
 
 
 def shown(part: str) -> dict:
-    """Return this lab's last full run of a part; if there is none, that of the course."""
+    """Return this lab's last full run of a part; if there is none, the course's own."""
     return _read(_own(part)) if _own(part).exists() else delivered(part)
 
 
 def deliver(part: str) -> Path:
-    """Make this lab's last full run the one that comes with the course; return its file.
+    """Replace the course's own run with this lab's last full run; return its file.
 
     Raises:
-        LabError: there is no full run.
+        LabError: this lab has no full run.
     """
     if not _own(part).exists():
         raise LabError(f"There is no complete run of {part}.", f"run: lab bench {part} --full")
@@ -37,7 +37,7 @@ def deliver(part: str) -> Path:
 
 
 def delivered(part: str) -> dict:
-    """Return the run of a part that comes with the course."""
+    """Return the course's own run of a part."""
     return _read(DATA / _own(part).name)
 
 

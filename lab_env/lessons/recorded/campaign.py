@@ -1,4 +1,4 @@
-"""Results of a finished campaign, saved in one small file; lesson 17 shows the course's own."""
+"""Results of a finished fault campaign, saved in one file; lesson 17 shows the course's own."""
 
 import gzip
 import json
@@ -22,7 +22,7 @@ FILE = "campaign.json.gz"
 
 @dataclass
 class Result:
-    """Result of one case."""
+    """The result of one case."""
 
     case: str
     fault: str
@@ -50,7 +50,7 @@ Results = Mapping[str, Result]
 
 @dataclass(frozen=True)
 class Row:
-    """Results of one class of faults."""
+    """The results of one class of faults."""
 
     fault: str
     planned: int  # number of cases in the plan, of which `run` have run
@@ -60,7 +60,7 @@ class Row:
 
     @property
     def not_run(self) -> int:
-        """Number of cases that have not run, and so have not passed."""
+        """Number of cases that have not run; they count as not passed."""
         return self.planned - self.run
 
     @property
@@ -70,7 +70,7 @@ class Row:
 
 
 def summary(plan: Sequence[Case], results: Results) -> list[Row]:
-    """Return the counts of each class, in the order of `verdicts.toml`."""
+    """Return the results per class of faults, in the order of `verdicts.toml`."""
     rows = []
     for fault in verdicts():
         cases = [case for case in plan if case.fault == fault]
@@ -92,13 +92,13 @@ class Recorded:
     results: dict[str, Result]  # by case number; only unexpected ones include evidence
 
     def rows(self) -> list[Row]:
-        """Counts of each class of faults, as on a campaign's page."""
+        """Return the results per class of faults, as on a campaign's page."""
         return summary(make_plan(self.seed, self.size), self.results)
 
     def table(self) -> pd.DataFrame:
         """Return one row per class of faults: number of cases, outcomes, seconds to recover.
 
-        A dash means that no case of the class has recovered by itself.
+        A dash means that no case of the class recovered by itself.
         """
         table = pd.DataFrame(
             [
@@ -136,7 +136,7 @@ def keep(seed: int, size: str, results: dict[str, Result], file: Path) -> None:
 
 
 def delivered(file: Path = DATA / FILE) -> Recorded:
-    """Return the campaign that comes with the course."""
+    """Return the course's own recorded campaign."""
     content = json.loads(gzip.decompress(file.read_bytes()))
     results = {entry["case"]: Result(**entry) for entry in content.pop("results")}
     return Recorded(**content, results=results)

@@ -1,4 +1,4 @@
-"""The cases of a campaign: a pure function of seed and size, so every case can be repeated."""
+"""Plans a campaign's cases from seed and size alone, so every case can be repeated."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ PLANTED = "planted"  # the campaign's own test: a loss that it must report
 
 @dataclass(frozen=True)
 class Case:
-    """One fault."""
+    """One case: a fault and its target."""
 
     id: str  # three digits, or `planted`
     group: int  # counted from 1; the cases of a group share their tables
@@ -41,7 +41,7 @@ class Case:
 
     @property
     def where(self) -> str:
-        """Describe the target."""
+        """A description of the target."""
         if self.point:
             number = f" {self.k}" if self.k > 1 else ""
             which = f"{self.point}{number}{', ' + self.sink if self.sink else ''}"
@@ -53,9 +53,9 @@ class Case:
 def make_plan(seed: int, size: str) -> tuple[Case, ...]:
     """Make the cases of a campaign, in the order in which they run.
 
-    One case of each class comes first, so that an interrupted campaign has covered each class. The
-    others are taken from the classes in turn. Nothing is random after that: a case's fields define
-    it completely.
+    One case of each class comes first, so that even an interrupted campaign covers each class. The
+    others are taken from the classes in turn. A case's fields define it completely: nothing is
+    random when it runs.
 
     Raises:
         LabError: the size is neither `small` nor `full`.
@@ -71,7 +71,7 @@ def make_plan(seed: int, size: str) -> tuple[Case, ...]:
 
 
 def find_case(plan: Iterable[Case], wanted: str) -> Case:
-    """Find a case by number, for example `042`, or the planted loss, which tests the campaign.
+    """Find a case by number, for example `042`, or the planted loss that tests the campaign itself.
 
     Raises:
         LabError: the plan has no such case.
@@ -86,7 +86,7 @@ def find_case(plan: Iterable[Case], wanted: str) -> Case:
 
 
 def _small() -> list[dict]:
-    """Four kills at chosen points, three short outages, two cases of damage, a lost checkpoint."""
+    """Return 4 kills at chosen points, 3 short outages, 2 cases of damage, a lost checkpoint."""
     return [
         _kill("data", "after", "mor"),
         {"fault": "store_stopped", "seconds": 3},
@@ -156,7 +156,7 @@ def _kill(point: str, when: str, sink: str, k: int = 1) -> dict:
 
 
 def _one_of_each_first(faults: list[dict]) -> list[dict]:
-    """Put one case of each class first; of kills, one for each class of requests."""
+    """Put one case of each class first; kills have one for each class of requests."""
     first: dict[tuple[str, str], dict] = {}
     rest = []
     for fault in faults:

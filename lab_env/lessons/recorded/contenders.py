@@ -1,8 +1,8 @@
 """The tables that `lab bench formats` compares: three formats, each with defaults and tuned.
 
-A default table follows its format's quick start. A tuned one has options that the format's
-documentation recommends for small upserts, each with its link. Hudi's are those of the pipeline,
-and some that the pipeline does not use because the lessons need the default.
+A default table follows its format's quick start. A tuned one adds options that the format's
+documentation recommends for small upserts, each with its link. Hudi's tuned options are the
+pipeline's, plus some that the pipeline leaves at the defaults because the lessons need those.
 """
 
 from collections.abc import Iterable
@@ -28,12 +28,12 @@ JARS = {DELTA: "delta", ICEBERG: "iceberg"}
 
 @dataclass(frozen=True)
 class Advice:
-    """One step of tuning, as readers see it, with the page that documents it.
+    """One tuning step, with the page that documents it.
 
     Args:
-        table: properties of the table; for Hudi, options of each write.
-        session: properties of the session, where the format has no table property for it.
-        read: options of each reader of the table's state.
+        table: table properties; for Hudi, options of each write.
+        session: session properties, where the format has no table property.
+        read: options of every query of the table's state.
     """
 
     what: str
@@ -44,7 +44,7 @@ class Advice:
 
     @property
     def all_options(self) -> dict[str, str]:
-        """All properties of this step."""
+        """All properties and options of this step."""
         return self.table | self.session | self.read
 
 
@@ -62,7 +62,7 @@ class Contender:
 
     @property
     def tuned(self) -> bool:
-        """True if it has more options than its format's defaults."""
+        """True if it has any tuning steps."""
         return bool(self.advice)
 
     @property
@@ -72,20 +72,20 @@ class Contender:
 
     @property
     def session(self) -> dict[str, str]:
-        """Properties of the session that writes and reads this table."""
+        """Properties of the Spark session that writes and reads this table."""
         return _merged(advice.session for advice in self.advice)
 
     @property
     def read(self) -> dict[str, str]:
-        """Options of each reader of the table's state."""
+        """Options of every query of the table's state."""
         return _merged(advice.read for advice in self.advice)
 
     @property
     def changes_table(self) -> dict[str, str]:
         """Table properties that must be set at creation so that changes can be read later.
 
-        They make each commit more expensive, so a second, otherwise equal table has them. Empty if
-        the table needs none.
+        They make each commit more expensive, so only a second, otherwise equal table has them.
+        Empty if the table needs none.
         """
         return {"delta.enableChangeDataFeed": "true"} if self.key == FEED else {}
 
@@ -235,10 +235,10 @@ def options_of_all() -> dict[str, dict[str, str]]:
 def session_properties(format: str, jars: list[str], warehouse: str) -> dict[str, str]:
     """Return the Spark properties of a format's quick start, in addition to the lab's own.
 
-    The lab's own are for Hudi, which needs no others.
+    Hudi needs none: the lab's own properties are those for Hudi.
 
     Args:
-        warehouse: folder of Iceberg's tables, `s3a://...`.
+        warehouse: folder for Iceberg's tables, `s3a://...`.
     """
     if format == HUDI:
         return {}

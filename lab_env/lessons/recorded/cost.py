@@ -1,4 +1,4 @@
-"""Cost of the measured run in a cloud: requests, storage and processor time.
+"""Computes what a benchmark run would cost in a cloud: requests, storage and CPU time.
 
 Nothing is extrapolated. The bill covers the measured run: its batches, its table services, one
 month of storage, and queries of its table. The prices are in `data/prices.csv`, each with date and
@@ -44,20 +44,20 @@ class Bill:
 
 
 def read_prices(path: Path = PRICES) -> dict[str, float]:
-    """Return the prices of this bill's items."""
+    """Read the price of each item on the bill, in US dollars."""
     return price_file.read_prices(ITEMS, path)
 
 
 def price_table(path: Path = PRICES) -> pd.DataFrame:
-    """Return a table of these prices with region, date and source, one row per item."""
+    """Return the prices with region, date and source as a table, one row per item."""
     table = pd.read_csv(path, dtype=str, index_col="item")
     return table.loc[list(ITEMS)].rename(columns={"usd": "US dollars", "as_of": "as of"})
 
 
 def bill(figures: dict[str, float], query: str, prices: dict[str, float]) -> Bill:
-    """Compute the cost of a sink from its figures in one scenario, by metric.
+    """Compute the cost of a sink from its measured figures, by metric, in one scenario.
 
-    `query` is for example `aggregate`.
+    `query` is the query to bill, for example `aggregate`.
     """
     hour = prices["vcpu"] + GB_PER_VCPU * prices["memory"]
 
@@ -82,7 +82,7 @@ def bill(figures: dict[str, float], query: str, prices: dict[str, float]) -> Bil
 def break_even(expensive_to_write: Bill, expensive_to_query: Bill) -> float | None:
     """Return the number of queries per run above which the first sink is cheaper.
 
-    It is 0 if that sink is cheaper even without a query, and None if it never is.
+    It is 0 if that sink is always cheaper, and None if it never is.
     """
     more = expensive_to_write.total(0) - expensive_to_query.total(0)
     saved = expensive_to_query.query - expensive_to_write.query
@@ -102,7 +102,7 @@ class Crossing:
     def of(cls, rounds: Sequence[float | None]) -> "Crossing":
         """Combine the `break_even` of each round.
 
-        They agree if there are at least two and their spread is not wider than their median.
+        The rounds agree if there are at least two and their spread does not exceed their median.
         """
         found = [n for n in rounds if n is not None]
         if len(rounds) < 2 or len(found) not in (0, len(rounds)):
@@ -124,8 +124,8 @@ def costs(report: dict, query: str = "aggregate", prices: dict[str, float] | Non
     """Compute the bills of all scenarios of a report.
 
     Returns:
-        By scenario: `bills` by sink, computed from the medians, and `crossings`, where each table
-        becomes cheaper than the files.
+        By scenario: `bills` by sink, computed from the medians, and `crossings`, the number of
+        queries above which each table is cheaper than the files.
     """
     usd = read_prices() if prices is None else prices
     rounds: dict[tuple, dict] = {}
@@ -159,7 +159,7 @@ def costs(report: dict, query: str = "aggregate", prices: dict[str, float] | Non
 def cost_chart(bills: dict[str, Bill], title: str, crossings: dict[str, Crossing]) -> str:
     """Return a chart (SVG) of cost over queries per run, one line per sink.
 
-    A dot marks each crossing on which the rounds agree.
+    A dot marks each crossing whose rounds agree.
     """
     figure, axes = new_chart(title, "queries per run", "US cents per run")
     places = {sink: found.at for sink, found in crossings.items() if found.at}

@@ -1,6 +1,6 @@
 """The claims of `lab bench formats`: for each metric, the table format that is ahead.
 
-A format is said to be ahead only if the rounds of one of its tables do not overlap with those of
+A format counts as ahead only if the rounds of one of its tables do not overlap with those of
 any other format's table, by the rule of `tables.probes.verdict`.
 """
 
@@ -85,7 +85,7 @@ MEASURES = tuple(measure for group in GROUPS.values() for measure in group)
 
 @dataclass(frozen=True)
 class Claim:
-    """A measure at which one format's table is ahead: its rounds overlap with no other format's."""
+    """A measure in which one format's table is ahead: its rounds overlap with no other format's."""
 
     measure: Measure
     factor: int
@@ -94,7 +94,7 @@ class Claim:
 
 
 def rounds_of(run: dict, metric: str, factor: int) -> dict[str, list[float]]:
-    """Return a metric's figures at one size, one per round, by contender."""
+    """Return a metric's figures at one commit size by contender, one figure per round."""
     return {
         row["contender"]: row["values"]
         for row in run["rows"]
@@ -116,14 +116,14 @@ def ahead(
     better: str,
     judge: Callable[[list[float], list[float]], str] = _verdict,
 ) -> str | None:
-    """Find the table that is better than every table of the other formats, if there is one.
+    """Return the table that beats every table of the other formats; None if there is none.
 
-    If there are several, the one with the best median is returned.
+    If there are several, return the one with the best median.
 
     Args:
-        figures: one per round, by contender.
+        figures: by contender, one figure per round.
         better: `LOWER` or `HIGHER`.
-        judge: compares the figures of two tables; lesson 20 passes the learner's own rule.
+        judge: rule that compares the figures of two tables; lesson 20 passes the learner's rule.
     """
     for key in sorted(figures, key=lambda key: median(figures[key]), reverse=better == HIGHER):
         others = _of_other_formats(figures, key)
@@ -138,7 +138,7 @@ def _of_other_formats(figures: Mapping[str, list[float]], key: str) -> dict[str,
 
 
 def claims(run: dict) -> list[Claim]:
-    """Return the measures at which a format is ahead, in the order of `MEASURES`."""
+    """Return the measures in which one format is ahead, in the order of `MEASURES`."""
     found = []
     for measure in MEASURES:
         for factor in run["size"]["factors"]:
@@ -152,7 +152,7 @@ def claims(run: dict) -> list[Claim]:
 
 
 def undecided(run: dict) -> list[tuple[Measure, int]]:
-    """Return the measures and sizes at which no format is ahead of all others."""
+    """Return the measures and commit sizes for which no format is ahead of all others."""
     said = {(claim.measure.metric, claim.factor) for claim in claims(run)}
     return [
         (measure, factor)

@@ -1,13 +1,13 @@
-"""Freshness by rate, as recorded by `lab bench sinks`."""
+"""Draws freshness by event rate, as recorded by `lab bench sinks`."""
 
 from lab_env.lessons.recorded import SINKS
 from lab_env.platform.display.chart import COLOURS, NAMES, new_chart, svg
 
 
 def freshness_chart(report: dict) -> str:
-    """Return a chart (SVG) of the seconds from sending to visibility over the rate.
+    """Return a chart (SVG) of an event's seconds from being sent to being visible, by rate.
 
-    Dotted lines end at the commit's requested time.
+    Dotted lines show the seconds up to the commit's requested time.
     """
     figure, axes = new_chart(
         "Event sent to commit completed", "events/s", "seconds, median and p95"

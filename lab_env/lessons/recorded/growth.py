@@ -1,4 +1,4 @@
-"""Growth of cost with a table's size, as recorded by `lab bench growth`."""
+"""Draws how costs grow with a table's size, as recorded by `lab bench growth`."""
 
 from lab_env.platform.display.chart import COLOURS, NAMES, new_panels, svg
 
@@ -12,7 +12,7 @@ PANELS = (
 
 
 def of(run: dict, kind: str, index: str, metric: str) -> list[dict]:
-    """Return a metric's spreads for one of `VARIANTS` by the table's size, smallest first."""
+    """Return a metric's spreads by table size, smallest first, for one of `VARIANTS`."""
     wanted = {"type": kind, "index": index, "metric": metric}
     rows = [row for row in run["rows"] if wanted.items() <= row.items()]
     return sorted(rows, key=lambda row: row["factor"])
@@ -50,7 +50,7 @@ def growth_chart(run: dict) -> str:
 
 
 def caption_of(run: dict) -> str:
-    """Return one sentence with the date, machine and size of a run."""
+    """Return a caption with the date, machine and size of a run."""
     size = run["size"]
     return (
         f"Measured {run['made'][:10]} on {run['cores']} cores: {size['changes']:,} changed orders"

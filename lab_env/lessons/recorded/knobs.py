@@ -1,4 +1,4 @@
-"""Effects of single settings, as recorded by `lab bench tuning`."""
+"""Compares and draws the effects of single settings, as recorded by `lab bench tuning`."""
 
 import pandas as pd
 
@@ -24,9 +24,9 @@ def compared(run: dict) -> pd.DataFrame:
     """Return the effect of each setting: medians, their ratio, and whether the rounds overlap.
 
     Returns:
-        By setting (`knob`) and metric: `from` and `to` (medians), `ratio`, `verdict` (of `to`
-        against `from`: lower, higher, equal or inconclusive) and `rounds`. One round is enough for
-        counts that differ by more than `COUNT_NOISE`, but never for times.
+        By setting (`knob`) and metric: `from` and `to` (medians), `ratio`, `verdict` (`to` is
+        lower, higher, equal or inconclusive) and `rounds`. One round is enough for counts that
+        differ by more than `COUNT_NOISE`, but never for times.
     """
     by_setting: dict[str, dict[int, dict]] = {}
     for row in run["runs"]:
@@ -53,7 +53,7 @@ def compared(run: dict) -> pd.DataFrame:
 def knobs_chart(run: dict) -> str:
     """Return a chart (SVG) of each setting's effect on each metric: ratio of the medians.
 
-    A dot is filled where the rounds do not overlap.
+    A filled dot means that the rounds do not overlap.
     """
     found = compared(run)
     titles = [f"{knob}: {turned}" for knob, (_, _, turned) in KNOBS.items()]

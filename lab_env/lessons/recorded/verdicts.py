@@ -1,4 +1,4 @@
-"""Expected outcome of each class of faults, and the guarantee behind it: `verdicts.toml`."""
+"""Reads `verdicts.toml`: each fault class's expected outcomes and the guarantee behind them."""
 
 import tomllib
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ NOT_RUN = "not run"
 
 @dataclass(frozen=True)
 class Expected:
-    """Expected outcomes of a class of faults, and the documented guarantee behind them."""
+    """The expected outcomes of a class of faults, and the documented guarantee behind them."""
 
     title: str
     expect: list[str]  # from `OUTCOMES`
@@ -33,19 +33,19 @@ class Change:
 
 @cache
 def verdicts() -> dict[str, Expected]:
-    """Return the expectation of each class of faults."""
+    """Return the expected outcomes of each class of faults."""
     entries = _content()
     return {fault: Expected(**entries[fault]) for fault in entries if fault != "changes"}
 
 
 @cache
 def changes() -> tuple[Change, ...]:
-    """Return the expectations that were changed after they were written down, oldest first."""
+    """Return the later changes to the expected outcomes, oldest first."""
     return tuple(Change(**entry) for entry in _content().get("changes", ()))
 
 
 def as_expected(fault: str, outcome: str) -> bool:
-    """Return True if an outcome is expected; a case that did not run never is."""
+    """Return True if an outcome is expected; `not run` never is."""
     return outcome in verdicts()[fault].expect
 
 

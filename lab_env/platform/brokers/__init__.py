@@ -9,7 +9,7 @@ SEND_ID_HEADER = "send-id"
 
 
 class Arrival(NamedTuple):
-    """A message in the topic, or a record in the stream."""
+    """A message in a topic, or a record in a stream."""
 
     send_id: str  # its header `send-id`, or the id in a record's partition key; empty without one
     partition: int  # for Kinesis the shard's number
@@ -18,7 +18,7 @@ class Arrival(NamedTuple):
 
 
 def check_topic_name(topic: str) -> str:
-    """Refuse a name that Kafka does not accept; a topic's ledger folder has the same name."""
+    """Reject a name that Kafka does not accept; a topic's ledger folder has the same name."""
     if not re.fullmatch(r"[A-Za-z0-9._-]{1,249}", topic) or topic in (".", ".."):
         raise LabError(
             f"{topic!r} is not a valid name of a Kafka topic.",

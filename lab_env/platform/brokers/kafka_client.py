@@ -1,9 +1,9 @@
-"""Options with which clients connect to Kafka: the address and, if required, a sign-in.
+"""Options with which clients connect to Kafka: the address and, if required, credentials.
 
 LAB_KAFKA_SECURITY names a Java properties file, the one that Kafka's own tools take as
-`--command-config`. Spark's source takes it as it is; this module translates it for confluent-kafka.
-If the file cannot be used, a `LabError` is raised. Addresses are `host:port`, or several with
-commas.
+`--command-config`. Spark's source takes the same properties; this module translates them for
+confluent-kafka. If the file cannot be used, a `LabError` is raised. Addresses are `host:port`, or
+several, comma-separated.
 """
 
 import re
@@ -31,10 +31,10 @@ def spark_options(bootstrap: str) -> dict[str, str]:
 
 
 def security_properties() -> dict[str, str]:
-    """Properties in the file of LAB_KAFKA_SECURITY, for Java clients; empty if it is not set.
+    """Properties in the file that LAB_KAFKA_SECURITY names, for Java clients; empty if not set.
 
-    Paths of PEM files are replaced by their certificates, so that executors on other machines need
-    no file.
+    The path of a PEM truststore is replaced by its certificates, so that executors on other
+    machines need no file.
     """
     path = settings().kafka_security
     if path is None:
@@ -83,7 +83,7 @@ def _translated(properties: dict[str, str]) -> dict[str, str]:
 
 
 def _login(jaas: str) -> dict[str, str]:
-    """User and password of a JAAS line, such as `...PlainLoginModule required username="x" ...`."""
+    """User and password in a JAAS line, such as `...PlainLoginModule required username="x" ...`."""
     found = {
         name: re.sub(r"\\(.)", r"\1", value)
         for name, value in re.findall(r'(username|password)\s*=\s*"((?:[^"\\]|\\.)*)"', jaas)

@@ -100,7 +100,7 @@ def _summary(kinesis, stream: str) -> dict:
 
 
 def list_shards(kinesis, stream: str) -> list[dict]:
-    """All shards of a stream that Kinesis still knows, closed ones too, ordered by id."""
+    """All shards that Kinesis lists for a stream, including closed ones, ordered by id."""
     pages = kinesis.get_paginator("list_shards").paginate(StreamName=stream)
     found = [shard for page in pages for shard in page["Shards"]]
     return sorted(found, key=lambda shard: shard["ShardId"])
@@ -144,13 +144,13 @@ def arrivals(address: str, stream: str) -> Iterator[Arrival]:
 
 
 def count_records(address: str, stream: str) -> dict[int, int]:
-    """Number of records in each shard, by shard number; counted, as Kinesis does not report it."""
+    """Number of records by shard number, counted by reading, as Kinesis does not report it."""
     return dict(Counter(arrival.partition for arrival in arrivals(address, stream)))
 
 
 @contextmanager
 def refusals(address: str, stream: str) -> Generator[None]:
-    """Turn errors of Kinesis and of the network in the body into a `LabError`."""
+    """Convert Kinesis and network errors in the body to a `LabError`."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     external = settings().kinesis_endpoint

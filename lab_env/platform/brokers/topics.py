@@ -1,6 +1,6 @@
 """Create, measure, read and delete Kafka topics; failures raise `LabError`.
 
-`bootstrap` is the `host:port` of the broker, or several with commas.
+`bootstrap` is the `host:port` of the broker, or several, comma-separated.
 """
 
 import time
@@ -54,7 +54,7 @@ def delete_topic(bootstrap: str, topic: str) -> None:
 
 
 def delete_topics(bootstrap: str, prefix: str) -> list[str]:
-    """Delete all topics whose name begins with a prefix; return the names when they are gone."""
+    """Delete all topics with this name prefix; return their names once Kafka has removed them."""
     return _delete(bootstrap, lambda name: name.startswith(prefix))
 
 
@@ -131,7 +131,7 @@ def read_topic(bootstrap: str, topic: str) -> Iterator[Message]:
 
 
 def arrivals(bootstrap: str, topic: str) -> Iterator[Arrival]:
-    """All messages of the topic without their content; see `read_topic`."""
+    """All messages of the topic, but not their content; see `read_topic`."""
     for message in read_topic(bootstrap, topic):
         yield Arrival(
             dict(message.headers() or ()).get(SEND_ID_HEADER, b"").decode(),
@@ -143,7 +143,7 @@ def arrivals(bootstrap: str, topic: str) -> Iterator[Arrival]:
 
 @contextmanager
 def _consumer(bootstrap: str) -> Generator[Consumer]:
-    """A consumer for the body, whose Kafka errors become a `LabError`."""
+    """Yield a consumer; Kafka errors in the body become a `LabError`."""
     consumer = Consumer(
         confluent_options(bootstrap)
         | {

@@ -20,7 +20,7 @@ INK = "#010203"  # stands for the page's text colour until the SVG is written
 def new_chart(title: str, x: str, y: str, width: float = 6.4, height: float = 3.0):
     """Matplotlib's figure and axes of an empty chart in the course's style; sizes are in inches.
 
-    The labels of the axes, `x` and `y`, name the unit.
+    `x` and `y` are the axis labels, including units.
     """
     figure, panels = new_panels([title], width=width, height=height)
     panels[0].set(xlabel=x, ylabel=y)
@@ -36,7 +36,7 @@ def new_panels(
 ):
     """Figure and axes of several empty charts, row by row, one per title; sizes are in inches.
 
-    The charts of a column share the horizontal scale, those of a row with one unit the vertical.
+    Charts in a column share the horizontal scale; with `one_unit`, those in a row the vertical one.
     """
     figure = Figure(figsize=(width, height), layout="constrained")
     sharey = "row" if one_unit else False
@@ -57,9 +57,9 @@ def new_panels(
 
 
 def note(axes, text: str, place: tuple, shift: tuple[float, float], **look) -> None:
-    """Write a small text next to a point in a chart, shifted from it by typographic points.
+    """Write a small text next to a point in a chart; `shift` is in typographic points.
 
-    `look` goes to Matplotlib's `annotate`, for example `ha="center"`.
+    `look` is passed to Matplotlib's `annotate`, for example `ha="center"`.
     """
     look = {"fontsize": 9, "color": INK} | look
     axes.annotate(text, place, shift, textcoords="offset points", **look)

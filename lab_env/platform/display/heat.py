@@ -1,4 +1,4 @@
-"""Tables whose colours show the size of measured values."""
+"""HTML tables whose cell colours show how large the measured values are."""
 
 from collections.abc import Iterable
 from html import escape
@@ -14,13 +14,13 @@ def heading(text: str, align: str = "center", span: int = 1) -> str:
 
 
 def tint(colour: str, strength: float) -> str:
-    """CSS of a translucent background: a `#rrggbb` colour with a strength from 0 to 1."""
+    """CSS for a translucent background: a `#rrggbb` colour with an opacity from 0 to 1."""
     parts = ", ".join(map(str, bytes.fromhex(colour.removeprefix("#"))))  # red, green, blue
     return f"background:rgba({parts}, {strength:.2f})"
 
 
 def cell(inside: str, align: str = "right", heat: float | None = None) -> str:
-    """One table cell of HTML, which is not escaped; its colour's strength is from 0 to 1."""
+    """HTML table cell; `inside` is not escaped, `heat` from 0 to 1 is the colour's strength."""
     style = STYLE.format(align) + ";white-space:nowrap"
     if heat is not None:
         # Stronger, the text of the dark theme would not stand out from it.
@@ -29,7 +29,7 @@ def cell(inside: str, align: str = "right", heat: float | None = None) -> str:
 
 
 def table(rows: Iterable[str], note: str) -> str:
-    """HTML table, in both themes, of rows of headings and cells; the note below it is escaped."""
+    """HTML table for both themes, from rows of headings and cells; the note below it is escaped."""
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     return (
         "<table style='border-collapse:collapse;background:none;"

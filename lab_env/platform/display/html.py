@@ -36,7 +36,7 @@ def _templates():
 def table(head: Sequence[object], rows: Iterable[Sequence[object]], align: str = "right") -> str:
     """HTML table for both themes; a missing number is an empty cell.
 
-    The alignment is that of all columns but the first, which is left-aligned.
+    `align` applies to all columns but the first, which is left-aligned.
     """
     texts = [[_text(cell) for cell in row] for row in rows]
     return render(
@@ -57,5 +57,5 @@ def _text(value: object) -> object:
 
 
 def number(value) -> str:
-    """Format a number for people, with about three digits."""
+    """Format a number for display, with about three significant digits."""
     return f"{value:,.0f}" if abs(value) >= 100 or value == int(value) else f"{value:.3g}"

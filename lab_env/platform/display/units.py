@@ -1,4 +1,4 @@
-"""Format sizes and time spans for people."""
+"""Format sizes and time spans for display."""
 
 
 def duration_text(seconds: float) -> str:

@@ -1,7 +1,7 @@
 """Let commands wait for a set-up that runs while JupyterLab is open.
 
-Its lock file belongs to this lab and contains the newest line of progress. The lock is released
-when its holder ends, even if it crashes.
+The set-up's lock file belongs to this lab and contains the newest line of progress. The lock is
+released when its holder ends, even if it crashes.
 """
 
 from collections.abc import Generator
@@ -19,7 +19,7 @@ BEGUN = "it has just started"
 
 @contextmanager
 def announced(report_progress: Progress) -> Generator[Progress]:
-    """Announce the set-up in the body; yield a reporter whose progress other processes see."""
+    """Announce the set-up in the body; yield a progress reporter that other processes can read."""
     lock = _lock_file()
 
     def report(line: str) -> None:

@@ -50,7 +50,7 @@ def missing_disk(name: str) -> str:
 
 
 def size_in_words(megabytes: int) -> str:
-    """Format a size for people: in GB from 0.1 GB upwards."""
+    """Format a size for display: in GB from 0.1 GB upwards."""
     return f"{megabytes / 1000:.1f} GB" if megabytes >= 100 else f"{megabytes} MB"
 
 
@@ -60,7 +60,7 @@ def _target(name: str) -> Path:
 
 
 def _unpack(archive: Path, target: Path, keep: list[str]) -> None:
-    """Keep only some folders of an archive, without its top folder, and remove the archive."""
+    """Unpack only some folders of an archive, without its top folder, and delete the archive."""
     everything = archive.parent / "everything"
     with tarfile.open(archive) as tar:
         # Everything first: a kept file may be a hard link to one that is not kept.

@@ -1,8 +1,8 @@
 """Make `.venv` from requirements.lock on a machine that has only Python; `make setup` starts here.
 
 The `lab` in `.venv` does the rest: `setup`, or `jupyter` if that is the argument. This module uses
-only the standard library. An interrupted step is repeated, so a killed run can be started again;
-once complete, a stamp file tells later runs that there is nothing to do.
+only the standard library. An interrupted step is repeated, so a killed run can be started again.
+When everything is complete, a stamp file lets later runs skip it.
 """
 
 import contextlib
@@ -133,7 +133,7 @@ def _may_fetch_python(cache):
 
 
 def _fetch_python(cache):
-    """Fetch the preferred Python into the cache with uv, which knows its checksum."""
+    """Fetch the preferred Python into the cache with uv, which verifies its checksum."""
     wanted = "{}.{}".format(*usable_pythons()[0])
     environment = {**_uv_environment(cache), "UV_PYTHON_INSTALL_DIR": str(cache / PYTHONS)}
     with _locked(cache):
@@ -144,7 +144,7 @@ def _fetch_python(cache):
 
 
 def pythons(versions=SUPPORTED_PYTHONS):
-    """Format the supported Pythons for people: `3.11, 3.12 or 3.13`."""
+    """Human-readable list of the supported Python versions: `3.11, 3.12 or 3.13`."""
     *others, last = ["{}.{}".format(*version) for version in sorted(versions)]
     return " or ".join([", ".join(others), last]) if others else last
 
@@ -195,7 +195,7 @@ def bundle_mismatch(cache):
 
 
 def _check_bundle(cache):
-    """Refuse an unpacked bundle with damaged files; an intact one is checked only once."""
+    """Reject an unpacked bundle with damaged files; an intact one is checked only once."""
     manifest, checked = cache / MANIFEST, cache / CHECKED
     if not manifest.exists():
         return
@@ -232,7 +232,7 @@ def file_sha256(path):
 
 
 def _uv(cache):
-    """Fetch the pinned uv into the cache, with pip and hashes."""
+    """Fetch the pinned uv into the cache with pip, which verifies its hashes."""
     pin = _uv_pin()
     target = cache / "tools" / f"uv-{pin['version']}"
     if (target / "bin" / "uv").exists():
@@ -254,7 +254,7 @@ def _uv(cache):
 
 
 def _uv_pin():
-    """uv's entry of versions.toml, read without tomllib, which Python has only since 3.11."""
+    """uv's entry in versions.toml, read without tomllib, which Python has only since 3.11."""
     text = Path(__file__).with_name("versions.toml").read_text()
     entry = text.partition("[wheels.uv]\n")[2].partition("\n[")[0]
     (version,) = re.findall('^version = "(.+)"$', entry, re.M)

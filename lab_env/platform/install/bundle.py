@@ -2,7 +2,7 @@
 
 The archive is a copy of the cache, with wheels for this Python and this kind of machine instead of
 package downloads; set-up uses them if they match its requirements.lock. A manifest lists each
-file's SHA-256, and set-up on the other machine compares them.
+file's SHA-256, and set-up on the other machine verifies them.
 """
 
 import json
@@ -36,7 +36,7 @@ TOP_FOLDER = "streaming-lakehouse"  # the default cache's name: the archive is u
 def make_bundle(target: Path, report_progress: Progress) -> str:
     """Write the archive, replacing an older one of the same name.
 
-    Return its size, its SHA-256 and the commands that use it, as text for people.
+    Return a message with its size, its SHA-256 and the commands that use it.
     """
     with cache_lock(report_progress):
         # The other machine may have no Java, even if this one has.
@@ -83,7 +83,7 @@ def _write_manifest(parts: list[Path], path: Path) -> Path:
 
 
 def pack_wheels(folder: Path, report_progress: Progress) -> Path:
-    """Put the wheel of every installed package into an empty folder, with checksums.
+    """Write the wheel of every installed package, and their checksums, to an empty folder.
 
     uv keeps only the content of wheels, so they are rebuilt. Their checksums therefore differ from
     those in requirements.lock.

@@ -1,7 +1,7 @@
 """The cache: everything set-up fetched or built, shared by all clones on this machine.
 
 Each entry is built in `partial/` and moved to its place in one step, so a killed set-up leaves no
-half entry and can be started again.
+half-built entry and can be started again.
 """
 
 import os

@@ -1,8 +1,8 @@
 """Class data sharing (CDS) archive: Spark's JVM maps classes from it instead of parsing jars.
 
 A session and its first Hudi write load some 20,000 classes out of 350 MB of jars. Java 17 can keep
-them in an archive (JEP 350, dynamic AppCDS); set-up runs a small session to create it.
-Measured, processor seconds of session and first write: 6.8 and 12.9 without it, 3.9 and 9.7 with.
+them in an archive (JEP 350, dynamic AppCDS); set-up runs a small session to create it. Measured CPU
+seconds of session start and first write: 6.8 and 12.9 without it, 3.9 and 9.7 with it.
 
 The archive only saves time. If it is missing or does not fit, the JVM reads the jars as usual.
 """
@@ -24,7 +24,7 @@ from lab_env.platform.processes.environment import clean_environment
 
 
 def cds_archive() -> Path | None:
-    """Path of the archive; None if there is none."""
+    """Path of the archive; None if it does not exist."""
     archive = _target()
     return archive if archive.exists() and archive.stat().st_size else None
 
@@ -93,9 +93,9 @@ def _target() -> Path:
 
 
 def _pyspark() -> str:
-    """Name for this PySpark: its version and the modification time of its jars, which a JVM checks.
+    """Name of this PySpark: its version and its jars' modification time, which a JVM checks.
 
-    The wheel is built on this machine, so a new build of the same version has other times.
+    The wheel is built on this machine, so a new build of the same version has different times.
     """
     [core] = (pyspark_home() / "jars").glob("spark-core_*.jar")
     return f"pyspark-{version('pyspark')}-{core.stat().st_mtime_ns}"

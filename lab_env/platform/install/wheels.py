@@ -58,7 +58,7 @@ def _reveal_target() -> Path:
 
 
 def uv_program() -> Path | None:
-    """Path of the uv that set-up installed, else of the one on PATH; None without either."""
+    """Path of the uv that set-up installed, else of the one on PATH; None if there is neither."""
     own = cache() / "tools" / f"uv-{versions()['wheels']['uv']['version']}" / "bin" / "uv"
     found = shutil.which("uv")
     return own if own.exists() else Path(found) if found else None

@@ -15,7 +15,7 @@ V1 = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
 
 
 def container_memory():
-    """Bytes allowed and bytes free under this process's tightest limit; None without a limit."""
+    """Bytes allowed and bytes free under this process's tightest limit; None if it has no limit."""
     found = [limit for folder, names in _groups() if (limit := _limit(folder, *names))]
     if not found:
         return None

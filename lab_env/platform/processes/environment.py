@@ -47,7 +47,7 @@ def programs_of_lesson(namespace: str) -> list[psutil.Process]:
 
 
 def clean_environment() -> dict[str, str]:
-    """Copy this process's environment without `SCRUBBED_ENV`, and with the `adaptations`."""
+    """Copy this process's environment, without `SCRUBBED_ENV` but with the `adaptations`."""
     kept = {name: value for name, value in os.environ.items() if name not in SCRUBBED_ENV}
     return kept | settings().conf_folders | adaptations()
 

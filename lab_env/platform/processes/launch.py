@@ -1,6 +1,6 @@
 """Start one supervised program: read its description, then exec it (same pid).
 
-Standard library only, so that it starts fast. Paths and values reach the program without quoting.
+Standard library only, so that it starts fast. Paths and values need no shell quoting.
 """
 
 import json

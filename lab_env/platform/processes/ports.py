@@ -54,7 +54,7 @@ def accepts(server: str, seconds: float) -> bool:
 
 
 def free_port(preferred: int, first: int = 0, taken: Collection[int] = ()) -> int:
-    """Return the first port if it is free now, else the preferred or the next free one."""
+    """Return port `first` if it is free now, else `preferred` or the next free port above it."""
     end = min(preferred + 500, 65536)
     for port in [first or preferred, *range(preferred, end)]:
         if port not in taken and port_is_free(port):

@@ -104,10 +104,10 @@ def update_state(service: str, **values) -> None:
 
 
 def new_secret() -> str:
-    """Make a secret of 192 random bits.
+    """Make a secret from 192 random bits.
 
-    It has only characters that no renderer changes, so that a search finds a leaked secret: two
-    hyphens, for example, become a dash in Markdown.
+    It has only characters that no renderer changes, so that a search finds a leaked secret. Two
+    hyphens, for example, would become a dash in Markdown.
     """
     return token_hex(24)
 
@@ -125,12 +125,12 @@ def secrets() -> dict[str, str]:
 
 
 def has_public_key() -> bool:
-    """True if this lab still has the access key that every lab of an earlier version had."""
+    """True if this lab still has the access key that an earlier version gave every lab."""
     return _read_json(home() / "secrets.json").get("s3_access_key") == PUBLIC_KEY
 
 
 def replace_public_key() -> None:
-    """Give a lab of an earlier version its own access key.
+    """Give a lab created by an earlier version its own access key.
 
     MinIO and its clients keep the key that they were started with, so call this while none runs.
     """

@@ -81,7 +81,7 @@ class ProgramStatus:
 
 
 def ensure_supervisor() -> None:
-    """Start the supervisor of this LAB_HOME unless it runs; first end a dead one's orphans."""
+    """Start this LAB_HOME's supervisor unless it runs; first end processes left by a dead one."""
     with lab_lock():
         if is_running():
             return
@@ -104,7 +104,7 @@ def is_running() -> bool:
 
 
 def start(program: Program) -> None:
-    """Run a program; a program of the same name that still runs is stopped first."""
+    """Run a program; a running one of the same name is stopped first."""
     with lab_lock():
         ensure_supervisor()
         remove(program.name)
@@ -123,12 +123,12 @@ def start(program: Program) -> None:
 
 
 def stop(name: str) -> None:
-    """Stop a program but keep it listed; do nothing if it does not run."""
+    """Stop a program but keep it listed; do nothing if it is not running."""
     _command("stopped", "stopProcess", name, BAD_NAME, NOT_RUNNING, timeout=STOP_TIMEOUT_S)
 
 
 def remove(name: str) -> None:
-    """Stop a program and forget it; its log stays."""
+    """Stop a program and remove it from the list; its log stays."""
     with lab_lock():
         stop(name)
         for leftover in (f"{name}.json", f"{name}.starts"):
@@ -140,7 +140,7 @@ def remove(name: str) -> None:
 
 
 def _command(done: str, method: str, name: str, *harmless: int, timeout: float = 20) -> None:
-    """Send the supervisor a command for a program; do nothing without a supervisor."""
+    """Send the supervisor a command for a program; do nothing if there is no supervisor."""
     try:
         _call(method, name, timeout=timeout)
     except (FileNotFoundError, ConnectionRefusedError):
@@ -211,7 +211,7 @@ def shutdown() -> None:
 
 
 def orphans() -> list[psutil.Process]:
-    """Processes of this LAB_HOME whose supervisor is gone."""
+    """Processes of this LAB_HOME whose supervisor has died."""
     marked = marked_processes(supervised=True)
     if not is_running():
         return marked
@@ -225,7 +225,7 @@ def stale_files() -> bool:
 
 
 def end_orphans() -> None:
-    """End the processes of this LAB_HOME whose supervisor is gone."""
+    """End the processes of this LAB_HOME whose supervisor has died."""
     end_processes(orphans())
 
 

@@ -27,7 +27,7 @@ WINDOWS_BROWSERS = {
 
 
 def environment_of(process: psutil.Process) -> dict[str, str]:
-    """Environment that a process was started with; empty if it may not be read, or is gone.
+    """Environment that a process was started with; empty if it is unreadable or the process ended.
 
     Both systems show users the environment of their own programs. macOS hides that of programs it
     protects, such as those in /usr/bin, so the lab marks only its own programs.
@@ -39,11 +39,11 @@ def environment_of(process: psutil.Process) -> dict[str, str]:
 
 
 def memory_of(process: psutil.Process) -> int:
-    """Memory that a process uses, in bytes; 0 if it is gone.
+    """Memory that a process uses, in bytes; 0 if it has ended.
 
-    On Linux this is the proportional set size (PSS): a page shared by three processes counts a
-    third. On macOS it is the resident set size (RSS), in which a shared page counts fully in each
-    process: macOS has no PSS, and shows the USS of other processes only to root.
+    On Linux this is the proportional set size (PSS): each of three processes that share a page is
+    charged a third of it. On macOS it is the resident set size (RSS), which charges each one the
+    full page: macOS has no PSS, and shows the USS of other processes only to root.
     """
     for ask in (lambda: process.memory_full_info().pss, lambda: process.memory_info().rss):
         with contextlib.suppress(psutil.Error, OSError, AttributeError):
@@ -52,7 +52,7 @@ def memory_of(process: psutil.Process) -> int:
 
 
 def check_user() -> None:
-    """Refuse a user without an entry in /etc/passwd, as some containers have: Spark needs one."""
+    """Reject a user without an entry in /etc/passwd, as in some containers: Spark needs one."""
     try:
         pwd.getpwuid(os.getuid())
     except KeyError:
@@ -105,7 +105,7 @@ def browser_environment() -> dict[str, str]:
 
 
 def open_browser(address: str) -> None:
-    """Open an address in the user's browser; do nothing without one."""
+    """Open an address in the user's browser; do nothing if there is none."""
     import webbrowser
 
     os.environ |= browser_environment()  # webbrowser reads it at its first use
@@ -132,7 +132,7 @@ def in_namespace(kind: str, prepare: str, subject: str = "sh") -> tuple[str, ...
 
 
 def with_small_disk(folder: Path, megabytes: int) -> tuple[str, ...]:
-    """Command prefix that mounts a disk of this size on a folder, for that command alone."""
+    """Command prefix that mounts a disk of this size on a folder, visible only to that command."""
     mount = f'{shutil.which("mount")} -t tmpfs -o size={megabytes}m none "$0"'
     return in_namespace("--mount", mount, str(folder))
 
@@ -165,7 +165,7 @@ _WITHOUT_ROOT = (
 def without_root(title: str) -> tuple[str, ...]:
     """Command prefix that runs a program, with the same pid, without root's rights.
 
-    Empty if this user is not root; an error if this machine has no way to drop root's rights.
+    Empty if this user is not root. Raise an error if this machine cannot drop root's rights.
     """
     if os.getuid() != 0:
         return ()

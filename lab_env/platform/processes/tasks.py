@@ -11,8 +11,8 @@ from typing import Any
 def serve(start: Callable[[], Any], failure: Callable[[Exception], dict]) -> Any:
     """Serve tasks until stdin closes, and return the object that `start` made.
 
-    Its methods are the tasks, and `failure` makes the reply for one that raised. The first reply,
-    `{}`, means that the program is ready. Other output goes to the log.
+    The object's methods are the tasks, and `failure` makes the reply for one that raised. The first
+    reply, `{}`, means that the program is ready. Other output goes to the log.
     """
     replies = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)  # output of the JVM and of other code goes to the log

@@ -8,7 +8,7 @@ import psutil
 
 
 def process_tree(pid: int) -> list[psutil.Process]:
-    """A process, then all its descendants; empty if it is gone, or for pid 0 (nothing runs)."""
+    """A process, then all its descendants; empty if it has ended, or for pid 0 (nothing runs)."""
     try:
         root = psutil.Process(pid) if pid else None
         return [root, *root.children(recursive=True)] if root else []
@@ -17,7 +17,7 @@ def process_tree(pid: int) -> list[psutil.Process]:
 
 
 def jvm_below(pid: int) -> psutil.Process | None:
-    """First JVM among a process and its descendants; None without one."""
+    """First JVM among a process and its descendants; None if there is none."""
     for process in process_tree(pid):
         with contextlib.suppress(psutil.Error):
             if "java" in process.name():

@@ -1,6 +1,6 @@
 """Base class of the lab's servers: fetch, start, check, clear and examine a server.
 
-A service is ready when a client's call works, not when its process exists or a log line appears.
+A service is ready when a client's call succeeds, not when its process exists or a log line appears.
 """
 
 import json
@@ -34,12 +34,12 @@ appender.console.layout.pattern = %d{yyyy-MM-dd HH:mm:ss.SSS} %-5p %c{1}: %m%n%e
 
 
 class NotReady(Exception):
-    """The service does not answer properly yet; the text says why."""
+    """The service does not respond properly yet; the message gives the reason."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One result of `lab doctor`; a warning means that it works, but should be checked."""
+    """One result of `lab doctor`; a warning concerns something that works but should be checked."""
 
     subject: str  # for example `java`
     verdict: Literal["ok", "warn", "fail"]
@@ -48,7 +48,7 @@ class Finding:
 
 
 class Service(ABC):
-    """One server of the lab; it keeps all its files in LAB_HOME, in the folder with its name."""
+    """One server of the lab; all its files are in LAB_HOME, in the folder with its name."""
 
     name: str  # in `lab` commands
     title: str  # in messages
@@ -82,7 +82,7 @@ class Service(ABC):
         return
 
     def external_address(self) -> str:
-        """Address of the external server in the settings; empty if they name none."""
+        """Address of an external server from the settings; empty if they have none."""
         return getattr(settings(), self.external_setting) if self.external_setting else ""
 
     def probe(self) -> None:
@@ -98,9 +98,9 @@ class Service(ABC):
         return {}
 
     def clear(self, namespace: str) -> dict[str, int]:
-        """Remove a lesson's data from this running server; return how much there was.
+        """Remove a lesson's data from this running server; return the number of items of each kind.
 
-        For the namespace `lesson-05` the result may be `{"topics": 2}`.
+        The result for the namespace `lesson-05` is, for example, `{"topics": 2}`.
         """
         return {}
 
@@ -118,7 +118,7 @@ class Service(ABC):
 
     @property
     def programs(self) -> tuple[str, ...]:
-        """Names of the server's programs; clients reach the first."""
+        """Names of the server's programs; clients connect to the first."""
         return (self.name,)
 
     # What all servers share -----------------------------------------------------------------------
@@ -147,7 +147,7 @@ class Service(ABC):
         return ports.get(name, self.preferred_ports()[name])
 
     def port_setting(self, name: str) -> str:
-        """Setting for a port: `kafka_port` for the first, then `kafka_<name>_port`."""
+        """Name of the setting for a port: `kafka_port` for the first, then `kafka_<name>_port`."""
         return f"{self.name}_port" if name == self.port_names[0] else f"{self.name}_{name}_port"
 
     def running(self) -> bool:
@@ -156,7 +156,7 @@ class Service(ABC):
         return bool(status and status.state == "RUNNING")
 
     def wait_while_starting(self) -> None:
-        """Wait until a starting server answers, or until its `start_seconds` are over."""
+        """Wait until a starting server answers or its `start_seconds` have elapsed."""
         while (status := supervisor.status_of(self.name)) and status.alive:
             if status.uptime > self.start_seconds:
                 return
@@ -173,14 +173,14 @@ class Service(ABC):
             supervisor.start(self.program(choose_ports(self.name, self.preferred_ports())))
 
     def remove(self) -> None:
-        """Stop all programs of the server and forget them."""
+        """Stop all programs of the server and remove them from the supervisor."""
         for program in reversed(self.programs):
             supervisor.remove(program)
 
     def failed_program(self) -> str | None:
-        """First program that is missing, is stopped or keeps ending; None without one.
+        """First program that is missing, is stopped or keeps exiting; None if there is none.
 
-        A program that was killed once has not failed, because it restarts.
+        A program that was killed once has not failed, because it is restarted.
         """
         known = {program.name: program.state for program in supervisor.status()}
         given_up = (None, "FATAL", "STOPPED", "BACKOFF")
@@ -207,7 +207,7 @@ class Service(ABC):
 
 
 def open_local(request: str | urllib.request.Request, timeout: float = 2):
-    """Open a URL of this machine, ignoring proxy variables; an `OSError` if it fails."""
+    """Open a URL of this machine, ignoring proxy variables; raise `OSError` if that fails."""
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     return opener.open(request, timeout=timeout)
 
@@ -219,10 +219,10 @@ def request_json(
     headers: Mapping[str, str] | None = None,
     timeout: float = 10,
 ):
-    """Call a JSON interface of this machine; return the decoded answer, None if it is empty.
+    """Call a JSON API on this machine; return the decoded response, or None if it is empty.
 
     Raises:
-        OSError: the server does not answer in time, or refuses (`urllib.error.HTTPError`).
+        OSError: the server does not answer in time, or returns an error (`urllib.error.HTTPError`).
     """
     data = None if body is None else json.dumps(body).encode()
     sent = {"Content-Type": "application/json", **(headers or {})}

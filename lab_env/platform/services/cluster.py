@@ -1,9 +1,9 @@
 """A Spark cluster: Spark's own standalone master and two workers of one core each, for lesson 21.
 
 PySpark's wheel contains Spark's cluster. The master assigns workers to applications, and each
-worker starts executors for them. Anyone who reaches a master could run code on its workers, so
-master, workers and drivers share a secret. The object store's keys are in the workers' environment,
-which executors inherit: no page, argument or log shows them.
+worker starts executors for them. Master, workers and drivers share a secret, because otherwise
+anyone with access to the master could run code on its workers. The object store's keys are in the
+workers' environment, which executors inherit: no page, argument or log shows them.
 """
 
 import contextlib
@@ -115,7 +115,7 @@ class Cluster(Service):
     def start(self) -> None:
         """Start the master, and the workers as soon as it listens.
 
-        A worker that finds no master retries only after five to fifteen seconds.
+        A worker that finds no master waits five to fifteen seconds before it retries.
         """
         super().start()
         address = f"{settings().client_host}:{self.port('master')}"
@@ -160,7 +160,7 @@ class Cluster(Service):
     def master_state(self) -> dict:
         """State of the master: workers, applications, cores; see Spark's `JsonProtocol`.
 
-        It raises `NotReady` if another program answers in its place, or none.
+        It raises `NotReady` if nothing answers, or another program does.
         """
         try:
             state = request_json("GET", f"{self.page}/json/")
@@ -171,7 +171,7 @@ class Cluster(Service):
         return state
 
     def workers(self) -> list[Worker]:
-        """Workers, with the process of each executor; a `LabError` if the master is down."""
+        """Workers, with the process of each executor; raise `LabError` if the master is down."""
         try:
             state = self.master_state()
         except NotReady as why:

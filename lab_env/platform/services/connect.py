@@ -127,7 +127,7 @@ class Connect(Service):
         yield Finding(self.name, "ok", str(fetched or missing))
 
     def _call(self, method: str, path: str, body: dict | None = None):
-        """Call the REST interface; retry while it is changing a state and answers 400 or 409."""
+        """Call the REST API; retry while Connect is changing state and answers 400 or 409."""
         deadline = time.monotonic() + PATIENCE_S
         while True:
             try:

@@ -244,7 +244,7 @@ def _services() -> Iterator[Finding]:
 
 
 def _exhausted() -> Iterator[Finding]:
-    """Find JVMs that ran out of a resource: the exceptions that follow do not name the cause."""
+    """Find JVMs that ran out of a resource: later exceptions do not name that cause."""
     for log in sorted(folder("logs").glob("*.log")):
         if found := exhaustion_in(log):
             fact = f"{log.stem}: {found.cause} (in {log})"
@@ -252,7 +252,7 @@ def _exhausted() -> Iterator[Finding]:
 
 
 def _settings() -> Iterator[Finding]:
-    """List settings that differ from their defaults; secrets show as asterisks."""
+    """List settings that differ from their defaults; secrets are shown as asterisks."""
     chosen = settings().model_fields_set
     shown = [f"LAB_{name.upper()}={getattr(settings(), name)}" for name in sorted(chosen)]
     yield Finding("settings", "ok", ", ".join(shown) or "all have their defaults")

@@ -1,6 +1,6 @@
 """Call AWS Glue, with the same interface as `hive`.
 
-The credentials are the machine's own. boto3's variable `AWS_ENDPOINT_URL_GLUE` can set another
+The credentials are the machine's own. boto3's variable `AWS_ENDPOINT_URL_GLUE` can set a different
 endpoint.
 """
 
@@ -12,7 +12,7 @@ SCHEME = "glue://"  # the address of Glue in a region, for example `glue://eu-ce
 
 
 def call(uri: str, method: str, *arguments, seconds: float = 5) -> Any:
-    """Call a method of `hive.INTERFACE` at `glue://region`; a `HiveError` if it fails."""
+    """Call a method of `hive.INTERFACE` at `glue://region`; raise `HiveError` if it fails."""
     import boto3  # half a second
     from botocore.config import Config
     from botocore.exceptions import BotoCoreError, ClientError

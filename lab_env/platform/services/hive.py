@@ -26,7 +26,7 @@ class HiveError(Exception):
 
 
 def call(uri: str, method: str, *arguments, seconds: float = 5) -> Any:
-    """Call a method of `INTERFACE` at `thrift://host:port`; a `HiveError` if it fails.
+    """Call a method of `INTERFACE` at `thrift://host:port`; raise `HiveError` if it fails.
 
     The timeout in seconds applies to the connection, and to each part of the answer.
     """

@@ -106,7 +106,7 @@ class Kafka(Service):
         return {"kafka_bootstrap": self.address()}
 
     def diagnose(self) -> Iterator[Finding]:
-        """Check that the file in LAB_KAFKA_SECURITY can be used, and that it is private."""
+        """Check that the file in LAB_KAFKA_SECURITY is usable, and readable only by its owner."""
         if path := settings().kafka_security:
             confluent_options(self.address())  # its errors are findings
             if path.stat().st_mode & 0o077:
@@ -135,7 +135,7 @@ def _configure(path: Path, ports: dict[str, int], data: str) -> None:
 
 
 def _format_storage(folder: Path, ports: dict[str, int]) -> None:
-    """Create the data folder with a new cluster's identity, in one step."""
+    """Create the data folder for a new cluster, with a new cluster ID, in one step."""
     cluster = _cluster_id()
     shutil.rmtree(folder / "data", ignore_errors=True)
     shutil.rmtree(folder / "fresh", ignore_errors=True)
@@ -166,7 +166,7 @@ def _java(*options: str) -> list[str]:
 
 
 def quiet_log(*milestones: str) -> list[str]:
-    """JVM options that log only warnings and milestones: the last lines explain a failure."""
+    """JVM options that log only warnings and milestones, so the last lines explain a failure."""
     log = "-Dorg.slf4j.simpleLogger"
     return [
         f"{log}.showDateTime=true",

@@ -1,9 +1,9 @@
-"""Run moto's server with the parts of Kinesis that readers rely on and moto 5.2.5 lacks.
+"""Run moto's server with the Kinesis features that readers need and moto 5.2.5 lacks.
 
 The fixes follow Amazon's developer guide (*Reshard a stream*) and API reference:
 
 - A shard that was split or merged keeps its records and takes no new ones; new ones go to its
-  children. moto finds the closed parent first, and copies all records of two merged shards.
+  children. moto puts them into the closed parent, and copies all records of two merged shards.
 - The last page of a closed shard has no `NextShardIterator`: this tells readers that it has ended.
 - Sequence numbers have 56 digits and grow with time, those of children above their parents'. moto
   counts from 1 in each shard.

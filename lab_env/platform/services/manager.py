@@ -62,7 +62,7 @@ def up(names: Sequence[str] | None = None, progress: Callable[[str], None] = pri
 
 
 def check_for_lesson(names: Sequence[str]) -> None:
-    """Refuse external servers whose configuration a lesson would have to change."""
+    """Raise `LabError` for an external server whose configuration a lesson would have to change."""
     for wanted in map(service_named, names):
         if wanted.own_for_lessons and wanted.external:
             raise LabError(
@@ -76,7 +76,7 @@ def start_optional(name: str, progress: Callable[[str], None] = print) -> bool:
     """Start an optional service and those that it needs, without waiting; `up` waits.
 
     If the machine is too small for it or it cannot be fetched, report the reason and return False.
-    If `CI` is set in the environment, it is never left out: a failure is then an error.
+    If `CI` is set in the environment, the service is required, and a failure is an error.
     """
     wanted = service_named(name)
     try:
@@ -126,7 +126,7 @@ def clear(namespace: str) -> dict[str, int]:
 
 
 def status() -> list[ServiceStatus]:
-    """Status of the services, optional ones once started, and of other supervised programs."""
+    """Status of the services (optional ones once started) and of other supervised programs."""
     programs = {program.name: program for program in supervisor.status()}
     used = [name for name in SERVICES if name in DEFAULT or name in programs]
     others = [name for name in programs if name not in SERVICES]
@@ -134,7 +134,7 @@ def status() -> list[ServiceStatus]:
 
 
 def endpoints() -> Endpoints:
-    """Addresses of the running services; a `LabError` if a default service is not running."""
+    """Addresses of the running services; raise `LabError` if a default service is not running."""
     needed = map(service_named, DEFAULT)
     if stopped := [s.name for s in needed if not (s.external or s.running())]:
         raise LabError(f"The services are not running ({', '.join(stopped)}).", "run: lab up")

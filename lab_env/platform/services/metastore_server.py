@@ -14,7 +14,7 @@ WORKERS = 4  # threads that wait for clients; the pool grows when more connect
 
 
 def serve(java: str, class_path: str, options: list[str], host: str, port: int) -> None:
-    """Serve until this process ends.
+    """Run the server until this process ends.
 
     The class path has py4j's jar and the folder of `hive-site.xml`.
     """

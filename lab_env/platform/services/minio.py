@@ -186,7 +186,7 @@ def session_token() -> str:
 def credentials_as(access_variable: str, secret_variable: str) -> dict[str, str]:
     """Keys as environment variables with these names, for a program that reads the store.
 
-    A store without its own keys gets the machine's AWS variables.
+    For a store without keys of its own, these are the machine's AWS variables.
     """
     _, access_key, secret_key = credentials()
     keys = {access_variable: access_key, secret_variable: secret_key}

@@ -1,7 +1,7 @@
 """Find the MinIO to run: LAB_MINIO_BINARY, a `minio` on PATH that works, or set-up's own build.
 
-A `minio` on PATH must be recent and make a bucket in a temporary folder: some releases do not serve
-without a licence. The result is kept until that file changes.
+A `minio` on PATH must be recent and pass a test, creating a bucket in a temporary folder: some
+releases do not serve without a licence. The result is saved until that file changes.
 """
 
 import contextlib
@@ -61,7 +61,7 @@ def minio_on_path() -> Path | None:
 def objection(program: Path, again: bool = False) -> str:
     """Reason why the lab does not use a `minio` on PATH; empty if it does.
 
-    With `again`, repeat a trial that failed before.
+    With `again`, repeat a test that failed before.
     """
     oldest = versions()["go"]["minio"]["oldest_release"]
     facts = program.stat()
@@ -92,7 +92,7 @@ def _too_old(program: Path, oldest: str) -> str:
 
 
 def _failure(program: Path) -> str:
-    """Reason why a program makes no bucket in a temporary folder; empty if it does."""
+    """Reason why a program cannot create a bucket in a temporary folder; empty if it can."""
     from botocore.exceptions import BotoCoreError, ClientError
 
     from lab_env.platform.store import s3_client  # imports boto3: half a second

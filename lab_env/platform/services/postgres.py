@@ -132,7 +132,7 @@ class Postgres(Service):
         return {"replication slots": slots, "databases": 1}
 
     def diagnose(self) -> Iterator[Finding]:
-        """Report the server's folder, or that it is not fetched; warn if root cannot run it."""
+        """Report the server's folder, or that it was not fetched; warn if root cannot run it."""
         pin = versions()["wheels"][self.name]
         missing = f"not fetched; lab up {self.name} fetches it once ({pin['megabytes']} MB)"
         yield Finding(self.name, "ok", str(_server() or missing))
@@ -174,7 +174,7 @@ def _configure(folder: Path, port: int) -> None:
 
 
 def _create_data(folder: Path, initdb: list[str]) -> None:
-    """Create the data folder in one step; remove what an interrupted start has left."""
+    """Create the data folder in one step; remove leftovers of an interrupted start."""
     shutil.rmtree(folder / "data", ignore_errors=True)
     shutil.rmtree(folder / "fresh", ignore_errors=True)
     secret = folder / "password"
@@ -222,7 +222,7 @@ def _exists(connection, database: str) -> bool:
 def _drop_slots(connection, database: str) -> int:
     """Drop a database's replication slots, including active ones.
 
-    By then `services.clear` has removed the connectors, which would reclaim their slots.
+    `services.clear` has already removed the connectors, which would reclaim their slots.
     """
     ended = """
         SELECT pg_terminate_backend(active_pid, 5000) FROM pg_replication_slots

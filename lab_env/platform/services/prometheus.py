@@ -1,4 +1,4 @@
-"""Prometheus: keeps the metrics of the pipelines and evaluates alert rules, for lesson 19.
+"""Prometheus: stores the metrics of the pipelines and evaluates alert rules, for lesson 19.
 
 Set-up leaves it out: the first `lab up prometheus` builds it from its Go modules. The build has no
 web UI, which would need JavaScript tools; the API, rules and console templates all work.
@@ -71,7 +71,7 @@ class Prometheus(Service):
             clear_partial()
 
     def program(self, ports: dict[str, int]) -> Program:
-        """Write the lab's own job and alert rules and describe the process."""
+        """Write the lab's own scrape job and alert rules, and describe the process."""
         if not _server().exists():
             raise LabError("Prometheus has not been built yet.", "run: lab up prometheus")
         for folder in (RULES, SCRAPE):
@@ -154,9 +154,9 @@ class Prometheus(Service):
     # For lessons ----------------------------------------------------------------------------------
 
     def use_rules(self, namespace: str, text: str) -> None:
-        """Replace a lesson's alert rules by those in a text that begins with `groups:`.
+        """Replace a lesson's alert rules with those in a text that begins with `groups:`.
 
-        If Prometheus refuses them, the earlier ones stay and a `LabError` gives the reason.
+        If Prometheus rejects them, the previous ones stay, and a `LabError` gives the reason.
         """
         self._refuse_external("rules")
         _check("rules", text, "check", "rules", "--lint=none", "rules.yml")
@@ -169,7 +169,7 @@ class Prometheus(Service):
         self._use(SCRAPE, namespace, text)
 
     def reload(self) -> None:
-        """Reload configuration, rules and jobs; a `LabError` if Prometheus refuses them."""
+        """Reload configuration, rules and jobs; raise `LabError` if Prometheus rejects them."""
         self._post("/-/reload")
 
     def _use(self, folder: str, namespace: str, text: str) -> None:
@@ -220,7 +220,7 @@ def run_promtool(*arguments: str, folder: str | Path) -> subprocess.CompletedPro
 
 
 def _check(what: str, text: str, *command: str) -> None:
-    """Let promtool check a text, which it finds in the file `rules.yml` or `jobs.yml`."""
+    """Check a text with promtool, which reads it from the file `rules.yml` or `jobs.yml`."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / f"{what}.yml").write_text(text)
         _write_yaml(Path(folder) / "all.yml", {"scrape_config_files": ["jobs.yml"]})
@@ -247,7 +247,7 @@ def _write_yaml(path: Path, content: dict) -> None:
 
 
 def _series_of(file: Path) -> list[str]:
-    """Selectors of the series that a lesson's rules or jobs have made."""
+    """Selectors of the series that a lesson's rules or jobs have created."""
     content = yaml.safe_load(file.read_text()) or {}
     jobs = [job["job_name"] for job in content.get("scrape_configs") or ()]
     rules = [rule for group in content.get("groups") or () for rule in group.get("rules") or ()]
@@ -259,7 +259,7 @@ def _series_of(file: Path) -> list[str]:
 
 
 def _reason(checked: subprocess.CompletedProcess[str]) -> str:
-    """Extract promtool's objection, without file names."""
+    """Extract promtool's error message, without file names."""
     lines = [line.strip() for line in (checked.stderr or checked.stdout).splitlines()]
     said = [line for line in lines if line and not line.startswith(("FAILED", "Checking"))]
     return " ".join(said) or "promtool gives no reason."

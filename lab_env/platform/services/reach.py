@@ -1,4 +1,4 @@
-"""Check that store and broker accept connections, before a cell waits long for a dead one."""
+"""Check that store and broker accept connections, so that no cell waits long for a dead one."""
 
 from urllib.parse import urlsplit
 
@@ -18,7 +18,7 @@ def require_store(endpoints: Endpoints) -> None:
 
 
 def require_reachable(endpoints: Endpoints) -> None:
-    """Raise a `LabError` if the object store or all brokers accept no connection in a second."""
+    """Raise a `LabError` if the store, or every broker, accepts no connection within a second."""
     require_store(endpoints)
     if not any(accepts(broker, ASK_S) for broker in endpoints.kafka_bootstrap.split(",")):
         raise _down(f"Kafka at {endpoints.kafka_bootstrap}")

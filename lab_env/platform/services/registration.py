@@ -1,4 +1,4 @@
-"""The lab's servers. Register a new one here, and nowhere else."""
+"""List of the lab's servers. Register a new one here, and nowhere else."""
 
 from lab_env.platform.errors import LabError
 from lab_env.platform.services.base import Service

@@ -90,7 +90,7 @@ class Trino(Service):
         )
 
     def check(self) -> None:
-        """Check that Trino has started and found its only node, itself."""
+        """Check that Trino has started and lists its only node, itself."""
         try:
             info = request_json("GET", f"{self.address()}/v1/info", timeout=2) or {}
         except (OSError, ValueError) as error:

@@ -72,7 +72,7 @@ class ZooKeeper(Service):
         )
 
     def check(self) -> None:
-        """Check that at least one server of the address serves requests."""
+        """Check that at least one server in the address serves requests."""
         answers = [_state_of(server) for server in self.address().split(",")]
         if not any(serves for serves, _ in answers):
             raise NotReady(answers[0][1])
@@ -85,7 +85,7 @@ class ZooKeeper(Service):
 
         Notebooks create nodes below the first; the pipeline's options put the locks of all the
         lesson's tables below the second, by bucket and path. On the lab's own server, free locks in
-        Hudi's default place are also deleted, because they do not show their owner. It raises a
+        Hudi's default place are also deleted, because they do not show their owner. Raise
         `LabError` if a writer holds a lock.
         """
         from kazoo.exceptions import NotEmptyError
@@ -107,7 +107,7 @@ class ZooKeeper(Service):
     def client(self) -> Generator:
         """A connected kazoo client, closed at the end of the `with` block.
 
-        It raises a `LabError` if the server does not answer, also while the body runs.
+        It raises a `LabError` if the server does not answer, at the start or during the block.
         """
         from kazoo.client import KazooClient  # a quarter of a second
         from kazoo.exceptions import KazooException

@@ -48,7 +48,7 @@ def ledger_directory(topic: str) -> Path:
     """Folder of a topic's ledger, under `LAB_HOME`; it need not exist yet.
 
     Raises:
-        LabError: the name is not allowed.
+        LabError: the topic's name is not allowed.
     """
     return _ledgers() / check_topic_name(topic)
 
@@ -130,9 +130,9 @@ class Settlement:
         found: unknown sends that are in the topic; they now count as acknowledged.
         failed: unknown sends that are missing and can no longer arrive; they now count as failed.
         waiting: unknown sends that are missing but may still arrive; settle again later.
-        lost: acknowledged sends that the topic does not have.
-        unrecorded: messages of the topic that this ledger never saw.
-        repeated: messages of the topic with the send id of an earlier one.
+        lost: acknowledged sends that are missing from the topic.
+        unrecorded: messages in the topic that this ledger does not contain.
+        repeated: messages in the topic with the same send id as an earlier one.
         messages: messages in the topic.
         examples: positions of up to five unrecorded messages, `partition:offset`.
     """
@@ -241,9 +241,9 @@ class Ledger:
         )
 
     def settle(self, address: str, topic: str) -> Settlement:
-        """Read the topic once, and record the outcome of each unknown send where that shows it.
+        """Read the topic once, and record the outcome of each unknown send that can be decided.
 
-        Call it when no load runs, because a send in flight would look missing.
+        Call it while no load is running, because a send in flight would look missing.
         """
         asked_at = time.time_ns() // 1000
         # The topic first: sends that the ledger records meanwhile must not look unrecorded.
@@ -253,7 +253,7 @@ class Ledger:
     def decide(self, arrivals: Iterable[Arrival], asked_at: int) -> Settlement:
         """Determine the outcome of unknown sends from all messages of the topic; see `settle`.
 
-        `asked_at` is when reading the topic began, in microseconds since 1970 UTC.
+        `asked_at` is the time just before the topic was read, in microseconds since 1970 UTC.
         """
         first: dict[str, Arrival] = {}
         count, repeated, foreign = 0, 0, []
@@ -309,7 +309,7 @@ class Ledger:
         return reconcile.table(self.frame(), frame, name)
 
     def reconcile_log(self, frame, name: str = "json") -> reconcile.Reconciliation:
-        """Compare a sink of one row per event with the ledger; see `reconcile.log`."""
+        """Compare a sink that has one row per event with the ledger; see `reconcile.log`."""
         return reconcile.log(self.frame(), frame, name)
 
     def reconcile_dead(self, frame, name: str = "dead letters") -> reconcile.Reconciliation:

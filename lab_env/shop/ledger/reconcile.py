@@ -28,9 +28,9 @@ class Reconciliation:
         altered: keys whose row is the winning version, but with another event time.
         ghost: keys that were erased but are in the table.
         unexpected: keys that were never acknowledged.
-        short: copies of resent events that a sink of one row per message lacks.
+        short: rows of resent events that a sink with one row per message lacks.
         wrong_reason: dead letters with a wrong reason.
-        resends: acknowledged resends, additional rows in a sink of one row per message.
+        resends: acknowledged resends; each adds a row to a sink with one row per message.
         unknown: sends without a known outcome; the comparison leaves out their keys.
         examples: up to five keys of each category.
     """
@@ -94,7 +94,7 @@ class Accounting:
 
     Args:
         acked: acknowledged sends.
-        applied: versions that the table shows, and erases of orders that it lacks.
+        applied: versions that are in the table, and erases of orders that are not in it.
         superseded: events older than the version in the table.
         duplicate: acknowledged resends of an acknowledged event.
         dead: acknowledged malformed sends in the dead letters.
@@ -110,7 +110,7 @@ class Accounting:
 
     @property
     def unaccounted(self) -> int:
-        """Number of acknowledged sends that are found nowhere."""
+        """Number of acknowledged sends that none of the other fields counts."""
         return self.acked - self.applied - self.superseded - self.duplicate - self.dead
 
     @property
@@ -142,10 +142,10 @@ class Accounting:
 
 
 def table(sends: pd.DataFrame, frame, name: str = "table") -> Reconciliation:
-    """Compare a table of one row per order with the ledger.
+    """Compare a table that has one row per order with the ledger.
 
-    The table must have exactly the live orders, each in its winning version: the acknowledged one
-    with the highest event time, unless that one is an erase.
+    The table must have exactly the orders that are not erased, each in its winning version: the
+    acknowledged one with the highest event time.
 
     Args:
         frame: a pandas or Spark DataFrame with order_id, event_id and order_ts (timestamp, text or
@@ -178,9 +178,9 @@ def table(sends: pd.DataFrame, frame, name: str = "table") -> Reconciliation:
 
 
 def log(sends: pd.DataFrame, frame, name: str = "json") -> Reconciliation:
-    """Compare a sink of one row per message with the ledger.
+    """Compare a sink that has one row per message with the ledger.
 
-    It must have each valid acknowledged event once, plus once for each acknowledged resend.
+    The sink must have each valid acknowledged event once, plus once per acknowledged resend.
     """
     rows = _to_pandas(frame, ["event_id"])["event_id"].fillna("(null)")
     valid = _valid(sends)

@@ -1,8 +1,8 @@
 """Commit metadata of a completed write, decoded from the timeline.
 
 A timeline file of table version 8 and later is an Avro container with an embedded schema. fastavro
-returns everything that Hudi wrote, also for archived instants. hudi-rs exposes no pending instants
-and no completion times, and estimates sizes and rows.
+returns everything that Hudi wrote, also for archived instants. hudi-rs, by contrast, exposes no
+pending instants or completion times, and estimates sizes and rows.
 
 Source: `HoodieCommitMetadata` and `HoodieWriteStat` of Apache Hudi's timeline model.
 """
@@ -26,7 +26,7 @@ REWRITES = ("COMPACT", "LOG_COMPACT", "CLUSTER")
 
 @dataclass(frozen=True)
 class WrittenFile:
-    """One file of a write."""
+    """One file that a write produced."""
 
     partition: str  # its folder below the table
     group: str  # id of its file group

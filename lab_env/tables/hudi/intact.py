@@ -2,7 +2,7 @@
 
 Some readers skip a damaged log file without an error and show old rows. This check compares the
 files of the latest state with the commits' metadata, and walks through the blocks of the log files.
-It reads the content of all logs, but of base files only if no commit on the timeline records them.
+It reads all log files in full, but a base file only if no commit on the timeline records it.
 
 Source: Apache Hudi's technical specification, section on the log file format.
 """
@@ -25,7 +25,7 @@ PARQUET = b"PAR1"
 
 @dataclass(frozen=True, order=True)
 class Damage:
-    """One damaged file: its path below the table, and the damage in words."""
+    """One damaged file: its path in the table's folder, and a description of the damage."""
 
     key: str
     why: str
@@ -37,8 +37,8 @@ class Damage:
 def damaged_files(files: TableFiles) -> list[Damage]:
     """Return the damaged files of the timeline and of the table's latest state.
 
-    Stop writers first: a file that one has just cleaned counts as missing. Raises `TableNotFound`
-    if there is no Hudi table at the path.
+    Stop all writers first, because a file that one has just cleaned would count as missing. Raises
+    `TableNotFound` if there is no Hudi table at the path.
     """
     sizes = files.sizes()
     if unreadable := list(_unreadable_instants(files, sizes)):

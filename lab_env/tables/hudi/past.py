@@ -25,12 +25,12 @@ class Moment:
 
     @property
     def added(self) -> list[DataFile]:
-        """Data files added since the moment before."""
+        """Data files added since the previous moment."""
         return sorted(self.table.new_files)
 
     @property
     def superseded(self) -> list[DataFile]:
-        """Data files still stored that queries of the latest state no longer read."""
+        """Data files that are still stored, but that queries of the latest state no longer read."""
         before = self.table.since.read_files if self.table.since else ()
         now = {file.key for file in self.table.read_files}
         stored = {file.key for file in self.table.files}
@@ -38,7 +38,7 @@ class Moment:
 
     @property
     def removed(self) -> list[DataFile]:
-        """Data files deleted since the moment before."""
+        """Data files deleted since the previous moment."""
         return sorted(self.table.gone_files)
 
 
@@ -46,7 +46,7 @@ class Moment:
 class Past:
     """The part of a table's past that can be rebuilt.
 
-    The `unknown` instants have no moment, because a later clean deleted files whose write is no
+    The `unknown` instants cannot be rebuilt, because a later clean deleted files whose write is no
     longer recorded.
     """
 
@@ -69,7 +69,7 @@ class _Life:
 
 
 def past_of(table: Snapshot, last: int) -> Past:
-    """Rebuild a table's past from a snapshot: its newest moments, at most `last`."""
+    """Rebuild a table's newest moments from a snapshot, at most `last` of them."""
     done = sorted(
         (instant for instant in (*table.history, *table.instants) if instant.completed),
         key=lambda instant: (instant.completed, instant.requested),
@@ -124,8 +124,8 @@ def _lives(table: Snapshot, done: Iterable[Instant]) -> list[_Life]:
 def _first_known(table: Snapshot, done: Iterable[Instant], lives: Iterable[_Life]) -> str:
     """Return the time from which all files of the table are known.
 
-    This is when the last clean completed that deleted a file of unknown size: one whose write is no
-    longer recorded.
+    This is the completion time of the last clean that deleted a file of unknown size, that is, one
+    whose write is no longer recorded.
     """
     known = {life.file.key for life in lives}
     cleans = {file.cleaned for file in table.cleaned if file.key not in known}
@@ -183,6 +183,6 @@ def _planned_at(table: Snapshot, instants: Iterable[Instant]) -> tuple[tuple[str
 
 
 def _undone(table: Snapshot) -> tuple[str, ...]:
-    """Return instants undone by restores, not by rollbacks, which may undo incomplete writes."""
+    """Return instants undone by restores; not by rollbacks, as these may undo incomplete writes."""
     restores = (record for (action, _), record in table.records.items() if action == "restore")
     return tuple(sorted(i for record in restores for i in record.get("instantsToRollback") or ()))

@@ -38,11 +38,11 @@ def read_table(files: TableFiles, since: Snapshot | None = None) -> Snapshot:
     """Read a table's current state.
 
     Args:
-        since: an earlier snapshot to compare with, for `new_files`, `gone_files` and the like.
+        since: an earlier snapshot to compare with, for example for `new_files` and `gone_files`.
 
     Raises:
         TableNotFound: there is no Hudi table at the path.
-        UnsupportedTable: the table's version is below 8; such a timeline has another layout.
+        UnsupportedTable: the table's version is below 8; its timeline has a different layout.
     """
     sizes = files.sizes()
     if PROPERTIES not in sizes:

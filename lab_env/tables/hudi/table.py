@@ -34,7 +34,7 @@ class GroupFile:
 
     @property
     def key(self) -> str:
-        """Its path below the table."""
+        """Its path in the table's folder."""
         return f"{self.partition}/{self.name}" if self.partition else self.name
 
 
@@ -89,12 +89,12 @@ class Snapshot:
             data file.
         since: an earlier snapshot to compare with.
         history: archived instants, ordered by requested time.
-        cleaned: files that cleans deleted, as far as timeline and history record them.
+        cleaned: files deleted by cleans, as far as timeline and history record them.
         planned: file group, requested time and action of each pending compaction or clustering.
         records: decoded metadata of completed instants, by action and requested time.
-        damage: description of each damaged file's damage, by path below the table; empty if the
-            table was not checked.
-        compared_with: phrase for `since` in texts, for example "the last look".
+        damage: description of each file's damage, by path in the table's folder; empty if the table
+            was not checked.
+        compared_with: name for `since` in captions, for example "the last look".
     """
 
     path: str
@@ -114,9 +114,9 @@ class Snapshot:
     compared_with: str = field(default="the last look", compare=False, repr=False)
 
     def commit(self, requested: str | None = None) -> Commit:
-        """Return the metadata of a completed write, by default of the one completed last.
+        """Return the metadata of a completed write, by default the last one to complete.
 
-        The latter may be a compaction or a clustering. Raises `CommitNotFound` if no write is
+        The last one may be a compaction or a clustering. Raises `CommitNotFound` if no write is
         complete, or none has this requested time.
         """
         writes = self.completed_writes
@@ -152,7 +152,7 @@ class Snapshot:
 
     @cached_property
     def slices(self) -> tuple[FileSlice, ...]:
-        """All slices without uncommitted files, ordered by partition, file group and instant."""
+        """All slices, excluding uncommitted files, ordered by partition, file group and instant."""
         groups: dict[tuple[str, str], list[DataFile]] = {}
         for file in sorted(self.files):
             if file.committed:
@@ -202,7 +202,7 @@ class Snapshot:
 
     @property
     def rows(self) -> int | None:
-        """Number of rows in the latest state; None if unmerged logs or missing commits hide it."""
+        """Number of current rows; None if unmerged logs or missing commits make it unknown."""
         if any(file.kind == "log" or file.rows is None for file in self.read_files):
             return None
         return sum(file.rows or 0 for file in self.read_files)
@@ -256,7 +256,7 @@ class Snapshot:
     def __sub__(self, before: "Snapshot") -> pd.DataFrame:
         """Return the objects that differ from `before`, as `frame()` does.
 
-        The additional first column `change` is new, gone or changed.
+        The additional first column, `change`, contains new, gone or changed.
         """
         both = self.frame().merge(
             before.frame(),

@@ -67,8 +67,8 @@ def parse_timeline_name(name: str) -> Instant | None:
 def parse_timeline_key(key: str) -> Instant | None:
     """Parse the key of a file in a table's active timeline; None for any other file.
 
-    The key may be below the table or in full. Files of the metadata table's own timeline return
-    None, too.
+    The key may be relative to the table or complete. Files of the metadata table's own timeline
+    also return None.
     """
     folder, _, name = f"/{key}".rpartition("/")
     if folder.endswith("/.hoodie/timeline") and "/.hoodie/metadata/" not in folder:
@@ -106,8 +106,8 @@ def to_seconds(instant: str) -> float:
 def from_seconds(seconds: float) -> str:
     """Return the instant time nearest to a time in seconds since 1970.
 
-    It rounds to the nearest millisecond, because rounding down would make an incremental query from
-    this instant return a commit completed at exactly this time again.
+    It rounds to the nearest millisecond: with a time rounded down, an incremental query from this
+    instant would again return a commit completed at exactly this time.
     """
     nearest = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=round(seconds * 1000))
     return f"{nearest:%Y%m%d%H%M%S}{nearest.microsecond // 1000:03d}"

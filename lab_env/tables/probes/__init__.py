@@ -6,7 +6,7 @@ Five modules count reads or requests, each at a different level:
 - `s3_requests`: HTTP requests that this process's S3 client sent, for example during one cell.
 - `reads`: objects, offsets and bytes that were read, from the S3 client's debug log.
 - `scans`: files that the scans of a query's plan read, that is, those left after pruning.
-- `bucket_usage`: all requests to a bucket and their bytes, as a cloud would charge for them.
+- `bucket_usage`: all requests to a bucket and their bytes, which a cloud would charge for.
 
 `freshness` computes how long events take to become visible; `verdict` compares two variants over
 several rounds.

@@ -1,4 +1,4 @@
-"""Requests to one bucket and their bytes, counted by MinIO: exact, and over all clients.
+"""Requests to one bucket and their bytes, counted exactly by MinIO for all clients together.
 
 The benchmark gives each sink its own bucket and prices the requests as a cloud would.
 """
@@ -56,8 +56,8 @@ def usage_in(metrics: str, written: str) -> BucketUsage:
     """Compute a bucket's usage from its metrics.
 
     Args:
-        written: name of the counter that has the bytes written, `sent` or `received`; it depends on
-            MinIO's release.
+        written: name of the counter of bytes written, `sent` or `received`; it depends on MinIO's
+            release.
     """
     kinds = {**dict.fromkeys(WRITES, "puts"), **dict.fromkeys(LISTS, "lists")}
     kinds |= dict.fromkeys(DELETES, "deletes")
@@ -75,7 +75,7 @@ def usage_in(metrics: str, written: str) -> BucketUsage:
 
 
 class MeteredBucket:
-    """A bucket for one sink, whose usage MinIO counts; its name ends in the sink's."""
+    """A bucket for one sink, whose usage MinIO counts; its name ends with the sink's name."""
 
     def __init__(self, endpoints: Endpoints, sink: str):
         self.endpoints = replace(endpoints, bucket=f"{endpoints.bucket}-bench-{sink}")
@@ -87,7 +87,7 @@ class MeteredBucket:
         return self.endpoints.bucket
 
     def make(self) -> None:
-        """Recreate the bucket, and find out which of MinIO's counters has the bytes written.
+        """Recreate the bucket, and find out which of MinIO's counters counts the bytes written.
 
         Raises `LabError` if the store has no such metrics.
         """

@@ -1,7 +1,7 @@
 """Freshness: time from sending an event until a reader can see it in a sink.
 
 The interval ends when the store completes the commit that contains the event. It does not end at
-the commit's requested time, because then no reader can see the rows yet.
+the commit's requested time, when no reader can see the rows yet.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from lab_env.tables.hudi.timeline import is_instant
 def event_freshness(
     sends: pd.DataFrame, batches: pd.DataFrame, completions: dict[str, float]
 ) -> pd.Series:
-    """Return the seconds from sent to visible, one value per acknowledged send.
+    """Return the seconds from sending an event until it is visible, for each acknowledged send.
 
     Args:
         sends: acknowledged sends from the ledger: partition, offset, sent_at (µs since 1970).
@@ -40,8 +40,8 @@ def batch_completions(batches: pd.DataFrame, completions: dict[str, float]) -> n
     """Return the time (s since 1970) when each batch became visible; NaN where unknown.
 
     A file sink names its log entries by batch number. A Hudi table has one completed write per
-    batch, in the same order; if their numbers differ, all times are unknown. The arguments are
-    those of `event_freshness`.
+    batch, in the same order; if their counts differ, all times are unknown. The arguments are those
+    of `event_freshness`.
     """
     if not any(map(is_instant, completions)):  # batch numbers of a file sink
         return np.array([completions.get(str(batch), np.nan) for batch in batches["batch"]])

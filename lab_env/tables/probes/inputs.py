@@ -1,9 +1,9 @@
 """Bytes that Spark's tasks read, as in the Spark UI's column *Input*.
 
 The count includes the log files of a Merge-on-Read table, each about once. It excludes the driver's
-reads (timeline, settings, schema). The network transfers more: the reader opens each log twice,
+reads (timeline, settings, schema). More bytes cross the network: the reader opens each log twice,
 first for its header, and S3A requests the rest of the file each time. S3A's own counter
-`stream_read_total_bytes` has the transferred bytes of this Java process.
+`stream_read_total_bytes` counts the bytes transferred to this Java process.
 """
 
 import json
@@ -14,8 +14,8 @@ from urllib.request import urlopen
 class InputBytes:
     """Counts the input of the jobs that run inside a `with` block.
 
-    The session's UI must be on, because the numbers come from its REST API. `path` names the bucket
-    whose S3A counter `sent` reads.
+    The session's UI must be enabled, because the numbers come from its REST API. `sent` comes from
+    S3A's counter for the bucket of `path`.
     """
 
     def __init__(self, spark, path: str):
@@ -51,9 +51,9 @@ class InputBytes:
 
 
 def input_of(group: str, jobs: list[dict], stages: list[dict]) -> int:
-    """Sum the input bytes of one job group from the answers of Spark's REST API.
+    """Sum the input bytes of one job group in responses of Spark's REST API.
 
-    Failed attempts of a stage count, because they read data, too.
+    Failed attempts of a stage count too, because they also read data.
     """
     wanted = {stage for job in jobs if job.get("jobGroup") == group for stage in job["stageIds"]}
     return sum(stage["inputBytes"] for stage in stages if stage["stageId"] in wanted)

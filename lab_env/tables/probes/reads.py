@@ -15,7 +15,7 @@ _STREAM = re.compile(
 
 
 class Reads:
-    """Objects that were read, by the S3A client's debug log; filled in after `watch`."""
+    """Objects that were read, according to the S3A client's debug log; empty until `watch` ends."""
 
     def __init__(self, log: str = ""):
         self.log = log
@@ -36,7 +36,7 @@ class Reads:
 def watch(lab) -> Generator[Reads]:
     """Record the reads of a lab's Spark driver in a `with` block; complete after the block.
 
-    If its Spark runs on a cluster, the executors' reads are not recorded.
+    If Spark runs on a cluster, the executors' reads are not recorded.
     """
     reads = Reads()
     begin = lab.spark_log.stat().st_size

@@ -1,17 +1,17 @@
 """Number of files that a query's scans read, as Spark counts them in the executed plan.
 
 The Spark UI shows the same numbers in its SQL tab. `DataFrame.inputFiles` is no substitute: it
-lists the files of the table before any filter has skipped one.
+lists the table's files before any filter has skipped some.
 """
 
 
 def files_read(query) -> int:
-    """Run a Spark query with all its rows, and count the files that its scans read."""
+    """Run a Spark query in full, and count the files that its scans read."""
     return rows_and_files_read(query)[1]
 
 
 def rows_and_files_read(query) -> tuple[list, int]:
-    """Run a query once; return its rows and the number of files as in `files_read`."""
+    """Run a query once; return its rows and the number of files that its scans read."""
     # A plan counts its files in its first run only, so a copy of the query is run.
     query = query.select("*")
     rows = query.collect()

@@ -23,7 +23,7 @@ class Spread:
 
     @classmethod
     def of(cls, figures: Sequence[float]) -> "Spread":
-        """Summarize at least one figure."""
+        """Summarize one or more figures."""
         return cls(statistics.median(figures), min(figures), max(figures), len(figures))
 
     @property

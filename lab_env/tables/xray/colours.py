@@ -1,6 +1,6 @@
 """All colours of the X-ray and their meaning; the other modules define none.
 
-Whatever a colour shows, a shape or a word shows as well.
+Everything that a colour shows is also shown by a shape or a word.
 """
 
 from lab_env.platform.display.palette import AMBER, BLUE, GREY, PINK, SKY, VERMILION

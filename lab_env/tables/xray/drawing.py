@@ -27,7 +27,7 @@ SHAPES = {
 
 
 def as_html(table: Snapshot, styled: bool = True) -> str:
-    """Draw a snapshot, with at most 200 file groups; a line gives the number of the others.
+    """Draw a snapshot with at most 200 file groups; a line states how many are left out.
 
     `styled` includes the style sheet, which several drawings on one page can share.
     """

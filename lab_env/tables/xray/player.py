@@ -1,6 +1,6 @@
 """The X-ray's player: a table's past, one step per completed instant, with a slider.
 
-It is HTML with every step's drawing and a small script, so it needs no kernel. If the script is
+It is HTML with every step's drawing and a small script, so it needs no kernel. If scripts are
 disabled, it shows the newest step.
 """
 
@@ -21,7 +21,7 @@ STEPS = 30  # maximum number of drawings that a notebook and a page show smoothl
 
 @dataclass(frozen=True)
 class Player:
-    """A table's past that a notebook shows as a player and `print` as text."""
+    """A table's past; a notebook shows it as a player, `print` as text."""
 
     name: str
     past: Past

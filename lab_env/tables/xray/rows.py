@@ -14,7 +14,7 @@ UNREAD = {"loose": "not committed", "cleaned": "cleaned"}  # shown in place of t
 
 @dataclass
 class Run:
-    """Files that a row shows together: a slice, or files that belong to no slice."""
+    """Files drawn together in a row: those of a slice, or files that belong to no slice."""
 
     look: str  # current, older, loose (not committed), removed or cleaned
     slice: FileSlice | None = None
@@ -96,7 +96,7 @@ def _cleaned_and_drawn(table: Snapshot, columns: Columns) -> Iterable[CleanedFil
 
 
 def _apart(runs: list[Run]) -> list[list[Run]]:
-    """Put each run into the first lane where it overlaps no other; slices come first."""
+    """Put each run into the first lane where it overlaps no other; place slices first."""
     lanes: list[list[Run]] = []
     for run in sorted(runs, key=lambda run: (run.look not in ("current", "older"), run.first)):
         for lane in lanes:

@@ -1,4 +1,4 @@
-"""The X-ray as plain text: the same facts as the drawing, without limit on their number."""
+"""The X-ray as plain text: the same facts as the drawing, but for any number of file groups."""
 
 from lab_env.tables.hudi.table import Snapshot
 from lab_env.tables.xray import captions

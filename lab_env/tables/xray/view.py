@@ -16,20 +16,20 @@ from lab_env.tables.xray.text import as_text
 
 
 class CommitCard(Commit):
-    """A commit that a notebook shows as a card and `print` as text."""
+    """A commit; a notebook shows it as a card, `print` as text."""
 
     __repr__ = commit_text
     _repr_html_ = commit_html
 
 
 class XRay(Snapshot):
-    """A snapshot that a notebook shows as a drawing and `print` as text."""
+    """A snapshot; a notebook shows it as a drawing, `print` as text."""
 
     __repr__ = as_text
     _repr_html_ = as_html
 
     def commit(self, requested: str | None = None) -> CommitCard:
-        """Return the metadata of a completed write, as `Snapshot.commit`; else raise LabError."""
+        """Return a completed write's metadata like `Snapshot.commit`; LabError if there is none."""
         try:
             return shown_as(CommitCard, super().commit(requested))
         except CommitNotFound as error:
@@ -38,7 +38,7 @@ class XRay(Snapshot):
             raise LabError(str(error), next_step) from None
 
     def play(self, last: int = STEPS) -> Player:
-        """Return a player with one drawing per completed instant, at most the `last` ones."""
+        """Return a player with one drawing for each of the newest `last` completed instants."""
         return player(self, last)
 
 

@@ -1,7 +1,7 @@
 """Measures how many rows per second each table ingests while it catches up on a backlog.
 
-The tables are compared with JSON files, and the course's Hudi options with Hudi's defaults. The
-only query that runs verifies the table's content.
+The tables are compared with JSON files, and the course's Hudi options with Hudi's defaults. Only
+one query runs, to verify the tables' content.
 """
 
 from dataclasses import replace
@@ -31,7 +31,7 @@ WAYS = {
 
 
 def backlog_config(full: bool) -> RunConfig:
-    """Return the sizes of a smoke test or, with `full`, of a run whose figures can be trusted."""
+    """Return the parameters of a smoke test or, with `full`, of a run with reliable figures."""
     config = RunConfig(
         (
             Scenario(20, UNIFORM, load=20_000, batch=250_000, batches=2),
@@ -56,10 +56,10 @@ def backlog_config(full: bool) -> RunConfig:
 def catch_up(
     bench: Bench, config: RunConfig, report_progress: Progress = print
 ) -> tuple[list[Comparison], list[str]]:
-    """Measure all sinks with the course's options, and the tables with other options, in turn.
+    """Measure all sinks with the course's options, and the tables also with other options.
 
     Returns:
-        The comparisons, and the problems that invalidate them: answers that differ from the
+        The comparisons, and the problems that invalidate them: query results that contradict the
         stream.
     """
     if config.warm_up:
@@ -82,7 +82,7 @@ def catch_up(
 def _measure(
     bench: Bench, config: RunConfig, report_progress: Progress
 ) -> list[dict[str, Figures]]:
-    """Return one scenario's figures, for each round by set of options."""
+    """Return one scenario's figures: one dictionary per round, keyed by option set."""
     found: list[dict[str, Figures]] = [{} for _ in range(config.rounds)]
     for number, ways in enumerate(found):
         title = _title(*config.scenarios)

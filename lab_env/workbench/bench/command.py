@@ -42,7 +42,7 @@ ONLY_BY_NAME = {"tuning", "formats"}
 
 
 def main(parts: list[str] | None = None, full: bool = False, console: Console | None = None) -> int:
-    """Run the benchmark, print the results, and write `report.json` and a page to `LAB_HOME/bench`.
+    """Run the benchmark, print the results, write `report.json` and a page to `LAB_HOME/bench`.
 
     Args:
         parts: keys of `PARTS`; by default all except those in `ONLY_BY_NAME`.

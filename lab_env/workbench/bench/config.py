@@ -1,4 +1,4 @@
-"""Sizes of `lab bench`'s measurements: scenarios, rounds, queries, rates."""
+"""Parameters of `lab bench`'s measurements: scenarios, rounds, queries, rates."""
 
 from dataclasses import dataclass, field
 
@@ -25,7 +25,7 @@ class Pace:
 
 @dataclass(frozen=True)
 class RunConfig:
-    """Size of a comparison of the sinks.
+    """Parameters of a sink comparison.
 
     Args:
         queries: queries to run before (`BEFORE_TABLE_SERVICES`) and after (`AFTER_TABLE_SERVICES`)
@@ -44,7 +44,7 @@ class RunConfig:
 
 
 def sinks_config(full: bool) -> RunConfig:
-    """Return the sizes for comparing the sinks: a smoke test or, with `full`, the full run."""
+    """Return the parameters of the sink comparison: a smoke test or, with `full`, the full run."""
     kinds = [(0, UNIFORM), (20, UNIFORM), (20, ZIPF), (80, UNIFORM), (80, ZIPF)]
     if full:
         return RunConfig(

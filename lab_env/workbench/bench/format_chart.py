@@ -22,7 +22,7 @@ text { font: 12px system-ui, sans-serif; fill: #1f2328; }
 
 
 def chart(title: str, figures: Mapping[str, Spread], alt: str) -> str:
-    """Return the SVG: for each table, a bar for the median and a line for the range of rounds.
+    """Return the SVG: for each table, a bar for the median and a line for the range over rounds.
 
     Args:
         figures: figures by contender; the bars are in the order of `CONTENDERS`.

@@ -50,9 +50,9 @@ COMMIT_GOAL = 1.2  # times the quickest commit of another format
 
 
 def commit_time(run: dict) -> list[Comparison]:
-    """Compare small commits at the first size: Hudi's fastest table with the others' fastest.
+    """Compare small commits to the smallest tables: Hudi's fastest with the other formats' fastest.
 
-    If the run has wrong answers, there is no comparison.
+    Return no comparison if the run has wrong answers.
     """
     size, factor = run["size"], run["size"]["factors"][0]
     figures = rounds_of(run, "commit: s", factor)
@@ -84,7 +84,7 @@ def write_page() -> list[Path]:
 
 
 def charts(run: dict) -> dict[Path, tuple[str, dict[str, Spread], str]]:
-    """Return the title, figures and alternative text of each chart, by its file."""
+    """Return the title, figures and alternative text of each chart, keyed by its file."""
     factor = run["size"]["factors"][-1]
     measures = {measure.metric: measure for measure in MEASURES}
     found = {}
@@ -99,7 +99,7 @@ def charts(run: dict) -> dict[Path, tuple[str, dict[str, Spread], str]]:
 
 
 def page(run: dict) -> str:
-    """Return the page of a run without problems as Markdown."""
+    """Return a run's page as Markdown; the run must have no problems."""
     factors = run["size"]["factors"]
     before, after = (
         spreads(run, f"aggregate, {state} compaction: requests", factors[-1])
@@ -137,7 +137,7 @@ def page(run: dict) -> str:
 
 
 def _full_size(run: dict) -> dict[str, object]:
-    """Return the sizes of a full run as text; empty if this is a full run."""
+    """Return a full run's sizes as text; empty if this run is a full one."""
     config = formats_config(full=True)
     full = asdict(config) | {"factors": list(config.factors)}
     if run["size"].items() <= full.items():
@@ -149,7 +149,7 @@ def _full_size(run: dict) -> dict[str, object]:
 
 
 def _score(run: dict) -> str:
-    """Write a sentence on how often each format came first, most often first."""
+    """Write a sentence on how often each format came first, beginning with the best one."""
     found = Counter(FORMATS[CONTENDERS[claim.table].format] for claim in claims(run))
     if not found:
         return "No format is first in any comparison."
@@ -183,7 +183,7 @@ def _first_place(run: dict, claim: Claim) -> str:
 
 
 def _figures(run: dict, factor: int) -> dict[str, str]:
-    """Return a Markdown table for each group of measures, by the group's title."""
+    """Return a Markdown table for each group of measures, keyed by the group's title."""
     tables = {}
     for title, group in GROUPS.items():
         figures = [spreads(run, measure.metric, factor) for measure in group]
@@ -204,7 +204,7 @@ def _figures(run: dict, factor: int) -> dict[str, str]:
 
 
 def _growth(run: dict) -> str:
-    """Write a Markdown table with the largest size's figures as multiples of the smallest's."""
+    """Write a Markdown table of each figure's ratio between the largest and the smallest size."""
     factors = run["size"]["factors"]
     measures = [measure for measure in MEASURES if measure.metric in GROWN]
     figures = [

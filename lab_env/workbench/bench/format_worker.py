@@ -39,7 +39,7 @@ MERGE = """
 
 
 class Table(ABC):
-    """The table of one contender, in a folder of tables; `extra` are additional properties."""
+    """One contender's table in the folder `base`; `extra` holds additional table properties."""
 
     def __init__(
         self, spark: SparkSession, contender: Contender, base: str, name: str, extra: dict[str, str]
@@ -55,7 +55,7 @@ class Table(ABC):
 
     @abstractmethod
     def upsert(self, events: DataFrame, days: list[str]) -> None:
-        """Apply changes, which are in the given table partitions, in one commit."""
+        """Apply changes in one commit; `days` are the table partitions that they touch."""
 
     @abstractmethod
     def read(self) -> DataFrame:
@@ -67,11 +67,11 @@ class Table(ABC):
 
     @abstractmethod
     def changed(self, start: str) -> DataFrame:
-        """Return the newest version of the rows that were changed since a start position."""
+        """Return the newest version of each row that was changed since a start position."""
 
     @abstractmethod
     def compact(self) -> None:
-        """Run the format's compaction of changes and small files."""
+        """Compact logged changes and small files with the format's own procedure."""
 
 
 class HudiTable(Table):
@@ -219,7 +219,7 @@ class FormatTables:
         self._session: dict[str, str] = {}
 
     def begin(self, contender: str, base: str, name: str, extra: dict[str, str]) -> dict:
-        """Choose the table for the next tasks; its arguments are those of `Table`."""
+        """Choose the table for the next tasks; the arguments are those of `Table`."""
         chosen = CONTENDERS[contender]
         if name not in self.tables:
             self.tables[name] = TABLES[chosen.format](self.spark, chosen, base, name, extra)
@@ -236,7 +236,7 @@ class FormatTables:
         return self._timed(lambda: self.table.append(self._events(file)))
 
     def upsert(self, batches: list[tuple[str, list[str]]]) -> dict:
-        """Apply each batch, a file and the table partitions it changes, in its own commit."""
+        """Apply each batch (a file, and the table partitions it changes) in its own commit."""
 
         def commit() -> None:
             for file, days in batches:

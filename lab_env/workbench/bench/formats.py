@@ -41,12 +41,12 @@ QUERIES = ("point", "aggregate")  # queried before and after compaction
 
 @dataclass(frozen=True)
 class FormatsConfig:
-    """Size of the comparison.
+    """Parameters of the format comparison.
 
     Args:
-        commits: number of small commits per round. Five commits include one clean of tuned Hudi.
-            With ten, one Delta checkpoint and one compaction of Hudi's metadata table would fall in
-            every round instead of every second round, but the run would take ten minutes longer.
+        commits: number of small commits per round. In five commits, tuned Hudi cleans once. With
+            ten, every round instead of every second one would include a Delta checkpoint and a
+            compaction of Hudi's metadata table, but the run would take ten minutes longer.
     """
 
     orders: int  # number of orders in a table at its first size
@@ -71,7 +71,7 @@ SMALL_CONTENDERS = (
 
 
 def formats_config(full: bool) -> FormatsConfig:
-    """Return the sizes of a smoke test or, with `full`, of a run whose figures can be trusted."""
+    """Return the parameters of a smoke test or, with `full`, of a run with reliable figures."""
     if full:
         return FormatsConfig(20_000, (1, 16), small=1_000, commits=5, large=10_000, rounds=3)
     return FormatsConfig(
@@ -149,7 +149,7 @@ class _Run:
             return self._report()
 
     def _each(self, task: Callable[[Contender], None]) -> None:
-        """Run a task on each table, without measuring; the formats run in parallel."""
+        """Run a task on each table without measuring it; the formats run in parallel."""
 
         def one_format(name: str) -> None:
             for contender in self._contenders:
@@ -205,7 +205,7 @@ class _Run:
                 break
 
     def _begin(self, contender: Contender, name: str = "orders") -> None:
-        """Choose a table; one whose name ends in `changes` also keeps its changes for readers."""
+        """Choose a table; if its name ends in `changes`, it also stores its changes for readers."""
         worker = self._workers[contender.format]
         table = f"{name}_{contender.key.replace('-', '_')}"
         base = f"s3a://{worker.bucket.name}/tables/db"

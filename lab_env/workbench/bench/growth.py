@@ -1,4 +1,4 @@
-"""Measures the cost of the same change when a table is 4 and 16 times as large.
+"""Measures what the same change costs when the table is 4 and 16 times as large.
 
 Both table types are measured in turn, each with two kinds of index. At each size a table receives
 several commits of fixed size and is queried after each.
@@ -25,7 +25,7 @@ BUCKETS = tuple((kind, "bucket") for kind in TYPES)  # the index of the pipeline
 
 @dataclass(frozen=True)
 class GrowthConfig:
-    """Size of the measurement."""
+    """Parameters of the growth measurement."""
 
     orders: int  # number of orders in a table at its first size
     changes: int  # number of orders that a commit updates
@@ -37,7 +37,7 @@ class GrowthConfig:
 
 
 def growth_config(full: bool) -> GrowthConfig:
-    """Return the sizes of a smoke test or, with `full`, of a run whose figures can be trusted."""
+    """Return the parameters of a smoke test or, with `full`, of a run with reliable figures."""
     if full:
         return GrowthConfig(20_000, 1_000, rounds=4, commits=12)
     return GrowthConfig(
@@ -117,7 +117,7 @@ class _Run:
         }
 
     def _commits(self, report_progress: Progress) -> dict[str, list[float]]:
-        """Return the seconds of consecutive commits, by table type; each includes a clean."""
+        """Time consecutive commits, each with a clean; return the seconds by table type."""
         rows, size = self._config.changes, self._config.orders
         report_progress(f"{size:,} orders: {self._config.commits} commits of {rows:,} rows")
         found: dict[str, list[float]] = {kind: [] for kind in TYPES}
@@ -157,7 +157,7 @@ class _Run:
         self._note(variant, factor, metrics)
 
     def _ask(self, variant: tuple[str, str], size: int, version: int) -> tuple[float, float]:
-        """Return the seconds to sum all orders and to find one; record wrong answers."""
+        """Return the seconds it takes to sum all orders and to find one; record wrong answers."""
         everything, one = self._worker.call("run_query"), self._worker.call("run_query", order=0)
         answer = (everything["answer"][0], one["answer"][1])
         if answer != (size, version):  # each commit changes order 0
@@ -170,7 +170,7 @@ class _Run:
 
 
 def commit_times(run: dict) -> list[Comparison]:
-    """Compare the time of a small commit to a small table of each type with the goal."""
+    """For each table type, compare the time of a small commit to a small table with the goal."""
     changes, orders = run["size"]["changes"], run["size"]["orders"]
     return [
         Comparison.with_goal(

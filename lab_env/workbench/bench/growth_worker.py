@@ -20,7 +20,7 @@ class GrowingTables:
         self.spark = spark
 
     def begin(self, path: str, kind: str, index: str) -> dict:
-        """Choose the table for the next tasks, of one of `TYPES` with one of `INDEXES`."""
+        """Choose the table for the next tasks; `kind` is a key of `TYPES`, `index` of `INDEXES`."""
         self.path, self.kind = path, kind
         kept = {k: v for k, v in TYPES[kind].items() if k not in options.INDEX}
         self.options = kept | options.COMPACTION_OFF | INDEXES[index] | FILES
@@ -43,7 +43,7 @@ class GrowingTables:
         return {}
 
     def run_query(self, order: int | None = None) -> dict:
-        """Open the table and sum one order or all orders; return `seconds` and `answer`."""
+        """Open the table and sum all orders or only one; return `seconds` and `answer`."""
         began = time.monotonic()
         table = self.spark.read.format("hudi").load(self.path)
         if order is not None:

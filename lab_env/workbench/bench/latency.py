@@ -41,7 +41,7 @@ def sender_to(lab: Lab, topic: str) -> Sender:
 
 
 class Follower:
-    """A sink that follows a topic, once it has created its table from the first events.
+    """A sink that creates its table from the first events and then follows a topic.
 
     Several sinks can be created in parallel: nothing is timed yet, and starting a stream into a new
     table is mostly waiting. While a sink waits for its turn, it polls the broker once per trigger.
@@ -87,10 +87,10 @@ def figures(sent: pd.DataFrame, batches: pd.DataFrame, completions: dict[str, fl
         completions: completion time (s since 1970) of the sink's commits, by name.
 
     Returns:
-        `measured`, the number of events that became visible; the others are None if there are
-        none. `p50` and `p95` in seconds; `requested p50`, the median up to the commit's requested
-        time (None for files, which have no such time); `rows/s`, the rows that became visible per
-        second between the first event and the last commit.
+        `measured`, the number of events that became visible; if it is 0, the other figures are
+        None. `p50` and `p95` in seconds; `requested p50`, the median up to the commit's requested
+        time (None for files, which have no requested time); `rows/s`, the rows that became visible
+        per second between the first event and the last commit.
     """
     seconds = event_freshness(sent, batches, completions).dropna()
     found: dict[str, Any] = {"measured": len(seconds)}

@@ -61,9 +61,9 @@ class Comparison:
         pairs: list[tuple[float, float]],
         goal: tuple[str, Callable[[float], bool]] | None = None,
     ) -> "Comparison":
-        """Compare pairs of figures, the two of a pair measured one after the other.
+        """Compare pairs of figures; the two figures of a pair were measured one after the other.
 
-        `goal` is the goal in words, and its test on the median ratio.
+        `goal` is the goal in words, and a function that tests whether the median ratio meets it.
         """
         ratios = [round(figure / baseline, 3) for figure, baseline in pairs]
         return cls(
@@ -87,7 +87,7 @@ class Comparison:
 
 
 def stamp() -> dict:
-    """Return when and on how many cores a run was `made`."""
+    """Return the current time (`made`) and this machine's number of `cores`."""
     return {"made": datetime.now(UTC).isoformat(timespec="seconds"), "cores": os.cpu_count()}
 
 
@@ -100,7 +100,7 @@ def _seconds(argv: list[str], **environment: str) -> float:
 
 
 def set_up(repeat: int) -> Comparison:
-    """Compare an up-to-date `lab setup` with the start of an empty Python, `repeat` times."""
+    """Compare `repeat` runs of an up-to-date `lab setup` with starts of an empty Python process."""
     lab = [sys.executable, "-m", "lab_env.cli", "setup"]
     empty = [sys.executable, "-c", "pass"]
     pairs = [(_seconds(lab), _seconds(empty)) for _ in range(repeat)]
@@ -127,8 +127,8 @@ spark.stop()
 def session_start(repeat: int) -> list[Comparison]:
     """Compare the start of a lesson's session with one that lacks the lab's speed-ups.
 
-    There are three comparisons: of the session's start; of the start and a first query, for which
-    Spark loads its SQL classes; and of the start with its goal.
+    Returns three comparisons: the session's start alone; the start plus a first query, for which
+    Spark loads its SQL classes; and the start against its time goal.
     """
     quick = {"spark.driver.extraJavaOptions": cds_archive.java_options(session.LESSON_JAVA_OPTIONS)}
     plain = {

@@ -24,8 +24,8 @@ class Batch:
 
     Args:
         answers: right answers after the commit, by query: `point` and `aggregate` (number of rows,
-            and the sum of their cents) and `changes` (number of changed orders, and the sum of
-            their cents).
+            and the sum of their cents) and `changes` (number of changed orders still in the table,
+            and the sum of their cents).
     """
 
     file: Path  # contains the events, one line of JSON each
@@ -36,9 +36,9 @@ class Batch:
 
 
 class OrderStream:
-    """Generates batches, the same on every run, and the rows that the tables must then have.
+    """Generates the same batches on every run, and the rows that the tables must have afterwards.
 
-    It writes the batches to files in a folder.
+    The batches are written to files in a folder.
     """
 
     def __init__(self, folder: Path):
@@ -94,9 +94,9 @@ class OrderStream:
 
 
 def apply(rows: dict[str, dict], lines: list[bytes]) -> dict[str, str]:
-    """Apply events (JSON, sorted by time) to rows by order id, which are changed in place.
+    """Apply events (JSON, sorted by time) to `rows`, a dictionary by order id, in place.
 
-    An order's newest event becomes its row, an erasure deletes it.
+    An order's newest event becomes its row; an erasure deletes the row.
 
     Returns:
         The table partition of each changed order, by order id.

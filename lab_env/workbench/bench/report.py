@@ -93,7 +93,7 @@ def _cheaper(costs: dict, titles: dict[str, str]) -> pd.DataFrame:
 
 
 def _freshness(report: dict) -> dict | None:
-    """Return the chart and the table of the freshness; None if it was not measured."""
+    """Return the freshness chart and table; None if freshness was not measured."""
     if not any(row["p50"] for row in report["freshness"]):
         return None
     columns = {

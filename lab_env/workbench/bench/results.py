@@ -9,7 +9,7 @@ from lab_env.workbench.bench.stream import Scenario, Stream
 
 @dataclass
 class Figures:
-    """The figures of all rounds of a run."""
+    """A run's figures from all rounds."""
 
     config: RunConfig
     sinks: tuple[str, ...] = SINKS
@@ -19,7 +19,7 @@ class Figures:
     cpu_seconds: dict[str, float] = field(default_factory=dict)  # including the warm-up
 
     def add(self, scenario: Scenario, sink: str, number: int, **metrics: float) -> None:
-        """Add figures of one sink in one round."""
+        """Add one sink's figures for one round."""
         for metric, value in metrics.items():
             row = {"scenario": scenario.name, "sink": sink, "round": number}
             self.rows.append(row | {"metric": metric, "value": value})
@@ -35,7 +35,7 @@ class Figures:
 
 
 def wrong_answers(stream: Stream, answers: dict[str, dict[str, list[int]]]) -> list[str]:
-    """Compare the answers with the stream, and the sinks with each other.
+    """Compare the answers with the stream and between the sinks; describe each wrong one.
 
     Args:
         answers: number of rows and sum of their cents, by sink and query.

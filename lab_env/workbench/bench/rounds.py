@@ -1,7 +1,7 @@
 """Runs the three sinks on one stream in turn, for several rounds, and collects all figures.
 
-Each sink has its own process and bucket. The other sinks are idle while one is measured, so
-everything counted belongs to it. Each round begins with another sink.
+Each sink has its own process and bucket. The other sinks are idle while one is measured, so all
+resource usage counted is that sink's. Each round begins with another sink.
 """
 
 import statistics
@@ -31,8 +31,8 @@ NAMESPACE = "bench"
 class Bench:
     """The three workers and their buckets, as a context manager.
 
-    A lab can have only one at a time: a second one would use the same buckets and topics.
-    `config` determines the queries of the warm-up and the options of the JVMs.
+    A lab can run only one benchmark at a time: a second one would use the same buckets and topics.
+    `config` determines the warm-up queries and the JVM options.
     """
 
     def __init__(self, config: RunConfig, report_progress: Progress = print):
@@ -151,7 +151,7 @@ class Bench:
 
 
 def rotated(number: int, ways: tuple) -> tuple:
-    """Return the items rotated by the round's number, so that each round begins with another."""
+    """Rotate the items by the round's number, so that each round begins with a different item."""
     first = number % len(ways)
     return ways[first:] + ways[:first]
 
@@ -159,7 +159,7 @@ def rotated(number: int, ways: tuple) -> tuple:
 def _measure(
     worker: WorkerClient, config: RunConfig, scenario: Scenario, stream: Stream, topic: str
 ) -> tuple[dict[str, float], dict[str, list[int]]]:
-    """Measure one sink; return its metrics, and its answer to each query: rows and cents."""
+    """Measure one sink; return its metrics, and each query's result (rows and cents)."""
     meter = Meter(worker)
     answers = {}
 
@@ -216,7 +216,7 @@ def _measure(
 
 
 def _sizes(worker: WorkerClient, state: str) -> dict[str, float]:
-    """Return the number of a sink's files and their bytes, without the stream's checkpoint."""
+    """Count a sink's files and bytes by kind; the stream's checkpoint is left out."""
     folder = store.key_of(table_path("s3a://any/bench", worker.sink)).rpartition("/")[2]
     stored = [
         entry
@@ -239,7 +239,7 @@ def _sizes(worker: WorkerClient, state: str) -> dict[str, float]:
 
 
 def _with_key(query: str, stream: Stream) -> str:
-    """Add the key to a point query; return any other query unchanged."""
+    """Add an order id to a point query; return any other query unchanged."""
     return f"point:{stream.hot_order}" if query == "point" else query
 
 

@@ -1,7 +1,7 @@
 """Writes, maintains and queries the three sinks of the benchmark.
 
-JSON files must offer the same as the tables: a query returns the newest state of each order, an
-incremental query reads only the batches it needs, and the files are compacted, too.
+The JSON files must do everything that the tables do: a query returns the newest state of each
+order, an incremental query reads only the batches it needs, and the files are compacted, too.
 """
 
 import json
@@ -39,7 +39,7 @@ class Sink(ABC):
 
     @abstractmethod
     def writer(self, parsed: DataFrame) -> DataStreamWriter:
-        """Return the writer of the pipeline's stream into this sink."""
+        """Return the writer that streams the pipeline's events into this sink."""
 
     @abstractmethod
     def table(self) -> DataFrame:
@@ -73,7 +73,7 @@ class Sink(ABC):
         return table.agg(F.count("*").alias("rows"), cents.alias("cents"))
 
     def _hadoop(self, path: str):
-        """Return a path as Hadoop's object, and its file system."""
+        """Return a path as a Hadoop `Path` object, and its file system."""
         place = self.spark._jvm.org.apache.hadoop.fs.Path(path)
         return place, place.getFileSystem(self.spark._jsc.hadoopConfiguration())
 
@@ -115,7 +115,7 @@ class JsonFiles(Sink):
         return self.spark.read.schema(SCHEMA).option("basePath", base).json(list(paths))
 
     def _files(self, wanted) -> list[str]:
-        """Return the files of the wanted batches, which the sink's log lists by batch."""
+        """Look up the files of the wanted batches in the sink's log, which lists them by batch."""
         endpoints = endpoints_of_environment()
         paths = []
         for entry in store.list_objects(endpoints, f"{store.key_of(self.path)}/_spark_metadata/"):
@@ -160,7 +160,7 @@ class HudiTable(Sink):
         self.spark.sql(f"DROP TABLE {name}")
 
     def _instants(self) -> list[tuple[str, str]]:
-        """Return each batch's commit: requested and completion time, from timeline file names."""
+        """Read each commit's requested and completion times from the timeline's file names."""
         place, files = self._hadoop(f"{self.path}/.hoodie/timeline")
         names = [status.getPath().getName() for status in files.listStatus(place)]
         action = {"cow": "commit", "mor": "deltacommit"}[self.name]
@@ -179,7 +179,7 @@ def as_text(table_options: dict[str, str]) -> str:
 
 
 def compact(spark: SparkSession, path: str, jobs: str) -> None:
-    """Compact a Merge-on-Read table, even after a single commit, with `as_text` options."""
+    """Compact a Merge-on-Read table, even after a single commit; `jobs` comes from `as_text`."""
     spark.sql(
         f"CALL run_compaction(op => 'scheduleandexecute', path => '{path}',"
         f" options => '{jobs},hoodie.compact.inline.max.delta.commits=1')"

@@ -71,11 +71,11 @@ class Stream:
 
     @property
     def hot_order(self) -> str:
-        """Id of an order of the load: with Zipf keys, the one with the most updates."""
+        """Id of a loaded order; with Zipf keys, the order with the most updates."""
         return self.load[0].order_id
 
     def answers(self) -> dict[str, tuple[int, int]]:
-        """Right answers to point, range and aggregate queries: number of rows, and sum of cents."""
+        """Return the correct results of point, range and aggregate queries: rows, sum of cents."""
         rows = self.newest.values()
         low, high = RANGE
         found = [cents for _, cents, day in rows if day == LAST_DAY and low <= cents <= high]
@@ -109,7 +109,7 @@ def last_days(number: int) -> tuple[str, ...]:
 
 
 def _shares(keys: str, n: int) -> Iterator[float]:
-    """Yield the cumulative shares of updates of n orders, without the last, which is 1."""
+    """Yield each order's cumulative share of the updates; the last share, always 1, is left out."""
     weights = [1 / rank if keys == ZIPF else 1.0 for rank in range(1, n + 1)]
     total = sum(weights)
     return accumulate(weight / total for weight in weights[:-1])

@@ -45,8 +45,8 @@ RULES = (
 def summary(figures: Figures) -> dict:
     """Build the report as plain data.
 
-    `figures` has every single figure, `metrics` the spread of each sink and the verdicts by
-    scenario and metric, `freshness` the spreads by rate and sink.
+    `figures` contains every single figure, `metrics` the spread of each sink and the verdicts by
+    scenario and metric, and `freshness` the spreads by rate and sink.
     """
     return {
         "made": stamp()["made"],

@@ -27,8 +27,8 @@ def run_tours(number: int, report_progress: Progress = print) -> dict:
 
     Returns:
         `made`, `cores`, `rate` (events/s), `load_seconds`, `problems`, and `tours`: for each tour
-        the number of acknowledged events, each sink's verdict and freshness (s), and its quantiles
-        in steps of 2 %.
+        the number of acknowledged events, each sink's verdict and freshness (s), and the quantiles
+        of its freshness in steps of 2 %.
     """
     tours, problems = [], []
     for count in range(1, number + 1):
@@ -51,7 +51,7 @@ def run_tours(number: int, report_progress: Progress = print) -> dict:
 
 
 def comparisons(run: dict) -> list[Comparison]:
-    """Compare each table's freshness with the goals, and that of later events with earlier ones."""
+    """Compare each table's freshness with the goals, and the events' second half with the first."""
     found = []
     for sink in TABLES:
         measured = [tour["sinks"][sink] for tour in run["tours"]]

@@ -50,7 +50,7 @@ class Setting:
 
     Args:
         interval: seconds between two commits of a live stream; 0 to read a backlog in batches.
-        compacts_beside: whether compaction is asynchronous, so that it may outlast the stream.
+        compacts_beside: whether compaction is asynchronous and so may outlast the stream.
     """
 
     name: str
@@ -80,7 +80,7 @@ WARM_UP = ("beside", "small file limit")  # one of each table type
 
 @dataclass(frozen=True)
 class TuningConfig:
-    """Size of the measurement."""
+    """Parameters of the tuning measurement."""
 
     batch: int  # number of events per batch of a backlog, which has `batches`
     batches: int
@@ -93,7 +93,7 @@ class TuningConfig:
 
 
 def tuning_config(full: bool) -> TuningConfig:
-    """Return the sizes of a smoke test or, with `full`, of a run whose figures can be trusted."""
+    """Return the parameters of a smoke test or, with `full`, of a run with reliable figures."""
     if full:
         return TuningConfig(batch=800, batches=5, rate=100, seconds=16, rounds=3)
     return TuningConfig(batch=50, batches=5, rate=20, seconds=16, rounds=1)
@@ -187,7 +187,7 @@ class _Run:
                 file.write_text(json.dumps(found))
 
     def _one(self, setting: Setting, number: int) -> dict:
-        """Make one run; if it fails, return its `problem` and the values measured until then."""
+        """Perform one run; if it fails, return its `problem` and the values measured until then."""
         found = {"setting": setting.name, "round": number}
         try:
             for part in self._live(setting) if setting.interval else self._backlog(setting):
@@ -204,7 +204,7 @@ class _Run:
         return found
 
     def _begin(self, setting: Setting) -> str:
-        """Let the worker begin a new table; return its path."""
+        """Make the worker start a new table; return its path."""
         base = f"s3a://{self._bucket.name}/bench/{time.time_ns()}"
         self._worker.call("begin", base=base, kind=setting.kind, extra_options=setting.table)
         return table_path(base, setting.kind)
@@ -281,7 +281,7 @@ def _wait_for_next(seconds: float) -> None:
 
 
 def _figures(batches: list[dict], used: ResourceUsage) -> dict:
-    """Compute the costs of a stream; `puts` are those of the `requests` that write."""
+    """Compute the costs of a stream; `puts` counts those `requests` that write."""
     later = batches[1:]  # the first creates the table
     bucket = used.bucket
     return {

@@ -1,8 +1,8 @@
 """The worker process of one sink: `python -m lab_env.workbench.bench.worker SINK SPARK`.
 
-Each sink has its own process, so that its processor time can be measured, and keeps it for all
-rounds, so that it stays warm. The same is true of each table format and of the parts `growth` and
-`tuning`. Each line of input is a task as a JSON object, each line of output its reply. The JVM's
+Each sink has its own process, so that its processor time can be measured. The process lives for
+all rounds, so that it stays warm. The table formats and the parts `growth` and `tuning` also have
+their own. Each line of input is a task as a JSON object, each line of output its reply. The JVM's
 output goes to the log.
 """
 
@@ -31,7 +31,7 @@ SETTLE_TIMEOUT_S = 90
 class SinkWorker:
     """Tasks of one sink; each public method is a task and returns the reply.
 
-    `batches` in a reply are those of `_batches`.
+    `batches` in a reply is the result of `_batches`.
     """
 
     def __init__(self, spark: SparkSession, name: str):
@@ -47,17 +47,17 @@ class SinkWorker:
         return {}
 
     def ingest(self, topic: str, batch: int) -> dict:
-        """Write the topic's messages that are not written yet; return the `batches`."""
+        """Write the topic's messages that have not been written yet; return the `batches`."""
         self._start(topic, batch, availableNow=True)
         self.query.awaitTermination()
         return {"batches": _batches(self.query)}
 
     def follow(self, topic: str, trigger: float, batch: int = 0) -> dict:
-        """Start to write the topic's messages, both existing and new ones.
+        """Start writing the topic's messages, both existing and new ones.
 
         Args:
-            trigger: seconds between the starts of two batches; 0 starts each right after the one
-                before.
+            trigger: seconds between the starts of two batches; 0 starts each batch right after the
+                previous one.
             batch: maximum messages per batch; 0 for no limit.
         """
         self._start(topic, batch, processingTime=f"{trigger} seconds")
@@ -121,7 +121,7 @@ class SinkWorker:
 
 
 class TunedTable(HudiTable):
-    """A table of the part `tuning`, whose `extra_options` are all its options."""
+    """A table of the part `tuning`; `extra_options` contains all its options."""
 
     def writer(self, parsed: DataFrame) -> DataStreamWriter:
         return hudi_writer(event_rows, self.extra_options)(parsed, self.path)
@@ -131,7 +131,7 @@ class TunedWorker(SinkWorker):
     """Tasks of the worker `tuning`, which streams a topic into tables with given options."""
 
     def begin(self, base: str, extra_options: dict[str, str], kind: str = "mor") -> dict:
-        """Start a table, `cow` or `mor`, in a new folder."""
+        """Create a table, `cow` or `mor`, in a new folder."""
         self.sink = TunedTable(self.spark, kind, base, extra_options)
         return {}
 

@@ -1,4 +1,4 @@
-"""Starts workers, the processes of the sinks, and calls them."""
+"""Starts the sinks' worker processes and calls their tasks."""
 
 import contextlib
 import json
@@ -99,7 +99,7 @@ class WorkerClient:
 def running_workers(
     buckets: dict[str, MeteredBucket], java_options: str, spark: dict[str, dict[str, str]]
 ) -> Generator[dict[str, WorkerClient]]:
-    """Start a worker and make its bucket for each sink; afterwards stop and remove them.
+    """Start each sink's worker and create its bucket; at the end stop and remove both.
 
     Args:
         buckets: each sink's bucket.

@@ -44,7 +44,7 @@ class Campaign:
         self.lab: Lab | None = None
 
     def run(self, minutes: float | None = None) -> None:
-        """Run the remaining cases; after some minutes, start no new one."""
+        """Run the remaining cases; start no new one after the given number of minutes."""
         deadline = time.monotonic() + 60 * minutes if minutes else float("inf")
         todo = self.records.open_cases(self.plan)
         for number, cases in groupby(todo, key=lambda case: case.group):
@@ -80,7 +80,7 @@ class Campaign:
         return f"{self.seed}-{self.size}-g{number:02d}-{attempt}"
 
     def _free_attempt(self, number: int) -> int:
-        """Return the number of the group's next attempt, skipping those that left a ledger."""
+        """Return the number of the group's next attempt; skip numbers for which a ledger exists."""
         attempt = self.records.attempt(number)
         prefix = f"{namespace_of(NAMESPACE)}."
         while ledger_directory(prefix + self._label(number, attempt)).exists():
@@ -121,7 +121,7 @@ class Campaign:
         return results
 
     def _cross_check(self, group: Group, results: list[Result]) -> dict:
-        """Judge the group's tables with Spark, too, and test the judge with planted losses."""
+        """Check the group's tables with Spark, too, and test the judge with planted losses."""
         facts: dict = {"spark": {}, "judge": {}}
         if self.size == PLANTED:
             return facts  # the ledger has the loss, not the tables

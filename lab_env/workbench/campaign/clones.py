@@ -1,4 +1,4 @@
-"""Copies a group's tables and checkpoints, damages the copies, and judges what readers return."""
+"""Copies a group's tables and checkpoints, damages the copies, and checks what readers return."""
 
 import contextlib
 import time
@@ -175,14 +175,14 @@ def older_checkpoint(clone: Clone, case: Case) -> str:
 
 
 def cut(endpoints: Endpoints, key: str, keep: int) -> str:
-    """Keep only the first bytes of an object; return the key."""
+    """Truncate an object to its first `keep` bytes; return the key."""
     content = store.read(endpoints, key)
     store.client(endpoints).put_object(Bucket=endpoints.bucket, Key=key, Body=content[:keep])
     return key
 
 
 def _file_to_damage(group: Group, case: Case, table: str) -> str:
-    """Return the file's key, relative to the table; empty if there is none."""
+    """Return the key of the file to damage, relative to the table; empty if there is none."""
     picture = xray(group.endpoints, table)
     if case.fault in ("instant_cut", "instant_gone"):
         newest = max(picture.completed_writes.values(), key=lambda write: write.completed)

@@ -1,7 +1,7 @@
-"""The faults: one function per fault class injects it into a group and fills in the result.
+"""The faults: each function injects one fault class into a group and fills in the result.
 
-Before and after each fault, the pipeline has committed everything sent. A fault that damages a
-table or a checkpoint damages a copy.
+Everything sent is committed before a fault starts and after it ends. A fault that damages a table
+or a checkpoint damages a copy.
 """
 
 import time
@@ -48,7 +48,7 @@ Fault = Callable[[Group, Case, Result], None]
 
 
 def run_case(group: Group, case: Case, result: Result) -> None:
-    """Run a case on a group; fill in its outcome, where it landed, and evidence if unexpected."""
+    """Run a case; fill in the outcome, the point that it hit, and evidence of a failure."""
     began = time.monotonic()
     result.started_at = time.time()
     try:
@@ -116,7 +116,7 @@ def _load(group: Group, result: Result) -> None:
 
 
 def refused_or_lost(action: str, times: int, group: Group, case: Case, result: Result) -> None:
-    """Let the gate answer requests of a class with 503, or drop the store's response to one."""
+    """Make the gate answer a few requests with 503, or drop the store's response to one."""
     rule = _arm(group, case, action, times=times)
     group.feeder.resume()
     hit = rule.wait(ALIGNED_SECONDS)
@@ -142,7 +142,7 @@ def bad_input(send: Callable[[Group], str], group: Group, case: Case, result: Re
 
 
 def topic_made_anew(group: Group, case: Case, result: Result) -> None:
-    """Recreate a topic while its writer is stopped; committed offsets then mean other messages."""
+    """Recreate a topic while its writer is stopped; its offsets then refer to other messages."""
     with _own_group(group, case) as own:
         own.begin()
         own.stop_writer()
@@ -156,7 +156,7 @@ def topic_made_anew(group: Group, case: Case, result: Result) -> None:
 
 
 def long_batch(group: Group, case: Case, result: Result) -> None:
-    """Make a batch last longer than the watchdog's limit: many files, each delayed by a second."""
+    """Make a batch exceed the watchdog's limit: it writes many files, each delayed by a second."""
     with _own_group(group, case) as own:
         own.feeder, own.patience = inputs.many_dates(own), LONG_BATCH_PATIENCE
         own.gate.arm("data", "hold_after", times=1_000_000, seconds=1)
@@ -196,7 +196,7 @@ def _fill_disk(group: Group, small: SmallStore, case: Case, result: Result) -> N
 
 
 def _answer_507(group: Group, result: Result) -> None:
-    """Let the gate answer every write with 507, where a small disk cannot be mounted."""
+    """Make the gate answer every write with 507; used where a small disk cannot be mounted."""
     rule = group.gate.arm("any", "error", times=1_000_000, status=507)
     group.feeder.resume()
     hit = rule.wait(ALIGNED_SECONDS)
@@ -332,7 +332,7 @@ def _feed_more(group: Group) -> None:
 
 
 def _landing(group: Group) -> str:
-    """Name the request that the fault hit: the oldest unanswered write, else the last answered."""
+    """Name the kind of request that the fault hit: the oldest open write, else the last one."""
     if in_flight := group.gate.in_flight():
         return f"in {in_flight[0].kind}"
     writes = [r for r in group.gate.last(60) if r.kind not in ("read", "delete")]

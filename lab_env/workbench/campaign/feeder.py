@@ -1,4 +1,4 @@
-"""Sends the shop's events at a steady rate during faults, and keeps their ledger."""
+"""Sends the shop's events at a steady rate during faults, and records them in a ledger."""
 
 import itertools
 import threading
@@ -16,7 +16,7 @@ SETTLE_SECONDS = 50.0  # longer than the timeout of a send
 
 
 class Feeder:
-    """A thread that sends events, which depend only on seed and name, not on the time.
+    """A thread that sends events; their content depends only on seed and name, not on the time.
 
     Args:
         ledger: folder of the topic's ledger.

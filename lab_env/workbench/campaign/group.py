@@ -54,7 +54,7 @@ class Group:
 
     Args:
         label: part of its topic and folder names, for example `17-small-g01-1`.
-        seed: of its events.
+        seed: the seed of its events.
     """
 
     def __init__(self, endpoints: Endpoints, label: str, seed: int):
@@ -83,7 +83,7 @@ class Group:
         self.writer.start(through_gate, self.topic, self.base, **self.job())
 
     def job(self) -> dict:
-        """Return the settings of the campaign's writers, in addition to topic and folder."""
+        """Return the campaign's writer settings other than topic and folder."""
         return {
             "short": True,
             "spark": SHORT_LIFE,
@@ -127,7 +127,7 @@ class Group:
             start: whether the writer is dead and has to be started first.
 
         Returns:
-            The seconds until then, and the number of writer starts needed.
+            The seconds until everything was committed, and the number of writer starts needed.
 
         Raises:
             Stuck: the writer has not caught up in time, or fails repeatedly.
@@ -196,7 +196,7 @@ class Group:
             return f"<p>{escape(str(error))}</p>"
 
     def thread_dump(self) -> str:
-        """Return a thread dump of the writer's JVM; if it has ended, the dump its watchdog made."""
+        """Return a thread dump of the writer's JVM; if it has ended, the dump by its watchdog."""
         with contextlib.suppress(OSError, ValueError, psutil.Error, subprocess.TimeoutExpired):
             jstack = [java.java_home() / "bin" / "jstack", str(self.jvm().pid)]
             done = subprocess.run(jstack, capture_output=True, text=True, timeout=10, check=False)
@@ -210,7 +210,7 @@ class Group:
         return jvm_of(self.writer)
 
     def end(self) -> float:
-        """Stop everything, but keep the tables; return the writers' processor seconds."""
+        """Stop everything but keep the tables; return the CPU seconds that the writers used."""
         try:
             self.feeder.pause()
         finally:
@@ -231,7 +231,7 @@ class Group:
 
 
 def state_in_words(state: Checkpoint, in_table: int) -> str:
-    """Describe how far the newest batch got.
+    """Describe how far the newest batch has progressed.
 
     Args:
         in_table: newest batch in the table's complete commits; -1 for none.

@@ -1,4 +1,4 @@
-"""Faults of the input while all servers work: invalid messages, and changes to the topic itself."""
+"""Input faults while all servers work: invalid messages, aborted transactions, many dates."""
 
 from collections.abc import Iterable
 
@@ -15,14 +15,14 @@ HOURS = 2  # of the shop's time between two events of many dates
 
 
 def send_odd_messages(group: Group) -> str:
-    """Send invalid messages that many parsers accept, change or hang on; describe their number."""
+    """Send invalid messages that many parsers accept, alter or hang on; return a summary."""
     odd = odd_messages(f"{group.label}-odd")
     _send(Producer(confluent_options(group.endpoints.kafka_bootstrap)), group.topic, odd.values())
     return f"{len(odd) * COPIES} messages of {len(odd)} kinds"
 
 
 def abort_transaction(group: Group) -> str:
-    """Send new orders in a transaction and abort it; describe their number."""
+    """Send new orders in a transaction and abort it; return a summary."""
     address = confluent_options(group.endpoints.kafka_bootstrap)
     producer = Producer(address | {"transactional.id": group.label})
     producer.init_transactions()

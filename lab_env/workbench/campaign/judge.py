@@ -1,4 +1,4 @@
-"""Compares a table with the ledger while its writer is dead or idle, without Spark.
+"""Compares a table with the ledger without Spark, while the table's writer is dead or idle.
 
 A table's newest commit names its batch, and the checkpoint has that batch's end offsets. So the
 expected messages are known even in the middle of a stream: exactly those below the offsets.
@@ -54,7 +54,7 @@ class Judgement:
 def read_rows(endpoints: Endpoints, table: str) -> pd.DataFrame:
     """Read a table's latest state with hudi-rs.
 
-    This sets environment variables of this process: the store's address and keys.
+    The store's address and keys are set as environment variables of this process.
     """
     store.export_environment(endpoints)
     built = HudiTableBuilder.from_base_uri(table.replace("s3a://", "s3://")).build()
@@ -145,9 +145,9 @@ def judge_table(
 
 
 def planted_losses(sends: pd.DataFrame, rows: pd.DataFrame) -> dict[str, bool]:
-    """Test the judge: falsify correct rows in several ways, and check that it reports each.
+    """Test the judge: falsify correct rows in several ways, and check that it reports each one.
 
-    Return for each kind whether the judge reported it in its category and no other.
+    For each kind, return whether the judge reported it in the right category and no other.
     """
     first, second = rows.iloc[[0]], rows.iloc[[1]]
     planted = {

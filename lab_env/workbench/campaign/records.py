@@ -1,4 +1,4 @@
-"""Stores a campaign's results in one file per case, so that it can be resumed at any time."""
+"""Stores results in one file per case, so that a campaign can be resumed at any time."""
 
 import json
 import os

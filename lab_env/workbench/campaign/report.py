@@ -1,4 +1,4 @@
-"""Renders a campaign's page: guarantees, results, where kills landed, and recovery times.
+"""Renders a campaign's page: guarantees, results, requests hit by kills, and recovery times.
 
 It has no script, needs no network, and works in light and dark themes. A case that has not run
 is always shown as *not run*.
@@ -23,7 +23,7 @@ OUTCOME_ORDER = ("survived", "loud", "guarded", "stuck", "wrong", "broken")
 
 
 def in_words(row: Row) -> str:
-    """Describe the results of one fault class in a line."""
+    """Summarize the results of one fault class in a line."""
     outcomes = ", ".join(f"{row.outcomes[o]} {o}" for o in OUTCOME_ORDER if o in row.outcomes)
     left = f", {row.not_run} {NOT_RUN}" if row.not_run else ""
     wanted = " or ".join(verdicts()[row.fault].expect)
@@ -121,7 +121,7 @@ def _promises(plan: Sequence[Case]) -> list[dict]:
 
 
 def kill_counts(plan: Sequence[Case], results: Results) -> list[list]:
-    """Count the kills before and after each class of requests: planned, run, landed, failed."""
+    """Count kills before and after each class of requests: planned, run, on target, failed."""
     rows = []
     for point in POINTS:
         cells: list = [point]
@@ -136,7 +136,7 @@ def kill_counts(plan: Sequence[Case], results: Results) -> list[list]:
 
 
 def _unaligned(results: Results) -> str:
-    """Return a table of where other faults landed, including kills that missed their request."""
+    """Return a table of the requests that other faults hit, including kills off target."""
     landed = Counter(
         result.landed
         for result in results.values()

@@ -1,8 +1,8 @@
-"""One process of the fault `writers_20`: several threads, each a writer of the same table.
+"""One process of the fault `writers_20`: runs several threads that all write to the same table.
 
 Usage: `python -m lab_env.workbench.campaign.rival NUMBER TABLE ZOOKEEPER LOG`. It prints `ready`
 when its Spark session is up, starts when it reads a line of input, and then prints a JSON list of
-all attempts of its writers, each with its error.
+all its writers' attempts, each with its error.
 """
 
 import json
@@ -28,9 +28,9 @@ BEGIN = 1_700_000_000  # seconds since 1970, of the first attempt's order_ts
 
 @dataclass(frozen=True)
 class Attempt:
-    """One write of one writer: a row of its own, and a row that the writers of its partition share.
+    """One write by one writer: a row of its own, and a row shared by all writers of its partition.
 
-    After a conflict its rows are not in the table. After any other error they may be, because a
+    After a conflict, these rows are not in the table. After any other error they may be, because a
     step after the commit may have failed.
     """
 
@@ -45,19 +45,19 @@ class Attempt:
 
     @property
     def keys(self) -> tuple[str, str]:
-        """Keys of its own row and of the shared one."""
+        """Keys of the writer's own row and of the shared row."""
         return self.event, f"contested-{self.partition}"
 
     @property
     def partition(self) -> int:
-        """Table partition. Several writers share one, for example writers 0, 4, 8 and so on."""
+        """Table partition; several writers share one, for example writers 0, 4, 8 and so on."""
         return 0 if self.writer == FIRST else int(self.writer) % PARTITIONS
 
     @property
     def second(self) -> int:
-        """Seconds since 1970 of the rows' order_ts.
+        """The rows' `order_ts` in seconds since 1970.
 
-        It is unique; of several rows with the same key, the latest wins.
+        It is unique, and among rows with the same key the latest wins.
         """
         return BEGIN if self.writer == FIRST else BEGIN + 100 * self.number + int(self.writer)
 

@@ -71,7 +71,7 @@ def differences(
 ) -> dict[str, set[Row]]:
     """Compare a table's rows with the writers' attempts.
 
-    Rows of the `unknown` attempts, which failed for another reason than a conflict, may or may not
+    Rows of the `unknown` attempts, which failed for a reason other than a conflict, may or may not
     be in the table.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Computes the cost of the stack for an afternoon, and for a month if somebody forgets it.
+"""Computes the cost of the stack for an afternoon, and for a month if it is never deleted.
 
 Prices come from `data/prices.csv`, and all figures in docs/cloud.md come from this module. Free
 tiers, taxes and data transfer to the internet are left out.

@@ -38,7 +38,7 @@ SECURITY = {
 def main(arguments: Sequence[str]) -> int:
     """Run the queries until the job is cancelled, or one of them fails or hangs.
 
-    If the queries were stopped, return exit status 0. Otherwise halt the JVM with status 1, so that
+    Return exit status 0 if the queries were stopped. Otherwise halt the JVM with status 1, so that
     EMR retries the job: after a failure Hudi's sink may hang forever.
     """
     job = _parse(arguments)
@@ -102,7 +102,7 @@ def _halt(spark, why: str) -> int:
 def new_lines(reports: Sequence[dict], seen: dict[str, str]) -> Iterator[dict]:
     """Yield a line for each new progress report, including reports of idle queries.
 
-    For Kafka, `behind` is the number of unread messages in the topic partition that has the most.
+    For Kafka, `behind` is the number of unread messages in the most delayed topic partition.
 
     Args:
         reports: the reports that Spark keeps, oldest first within each query.

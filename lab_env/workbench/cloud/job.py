@@ -73,7 +73,7 @@ def job_request(stack: Stack, source: dict[str, str], minutes: int) -> dict:
 
     Args:
         source: result of `source_of`.
-        minutes: time after which the job is cancelled: a forgotten one costs only an afternoon.
+        minutes: time limit of the job, so that a forgotten job costs only an afternoon.
     """
     bucket = stack.output("LabS3Bucket")
     jars = ",".join(f"local://{IMAGE_FOLDER}/jars/{name}" for name in jar_names())

@@ -1,4 +1,4 @@
-"""Reads a deployed stack from CloudFormation, and adds a next step to AWS errors."""
+"""Reads a deployed stack from CloudFormation, and adds a suggested next step to AWS errors."""
 
 import os
 from collections.abc import Generator
@@ -45,7 +45,7 @@ class Stack:
 class Account:
     """Makes clients for one AWS account and region, with this machine's credentials.
 
-    The region is by default that of AWS_REGION or of the AWS profile.
+    By default, the region comes from AWS_REGION or the AWS profile.
     """
 
     def __init__(self, region: str | None = None):

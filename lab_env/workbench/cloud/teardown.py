@@ -31,7 +31,7 @@ class Kept:
 
 
 def bucket_of(account: Account, name: str) -> str:
-    """Return the name of a stack's bucket, by the template's naming rule; the stack may be gone."""
+    """Derive a bucket's name from its stack's name; the stack may already be deleted."""
     number = account.client("sts").get_caller_identity()["Account"]
     return f"{name}-{number}-{account.region}"
 
@@ -60,7 +60,7 @@ def kept(account: Account, bucket: str) -> Kept | None:
 
 
 def delete_bucket(account: Account, bucket: str, report_progress: Progress) -> int:
-    """Delete a bucket with everything in it, for good; return the number of objects."""
+    """Permanently delete a bucket and everything in it; return the number of objects."""
     client = account.client("s3")
     for page in client.get_paginator("list_multipart_uploads").paginate(Bucket=bucket):
         for upload in page.get("Uploads", ()):
@@ -116,7 +116,7 @@ def _stop_application(client, stack: Stack, report_progress: Progress) -> None:
 
 
 def _is_gone(client, stack: Stack, report_progress: Progress) -> bool:
-    """Return True if the stack is deleted; raise a `LabError` if a resource could not be."""
+    """Return True if the stack is deleted; raise a `LabError` if a resource cannot be deleted."""
     try:
         status = client.describe_stacks(StackName=stack.id)["Stacks"][0]["StackStatus"]
     except ClientError as error:

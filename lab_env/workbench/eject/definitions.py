@@ -1,4 +1,4 @@
-"""Extracts definitions and their comments from a module's source, to avoid copying code by hand.
+"""Extracts definitions and their comments from a module's source, so nobody copies code by hand.
 
 The caller must also extract everything that the definitions use; a linter finds what is missing.
 """
@@ -27,7 +27,7 @@ def docstring(module: ModuleType) -> str:
 
 
 def definitions(module: ModuleType, *names: str) -> str:
-    """Return the source of some constants, classes and functions, in the module's order."""
+    """Return the source of the named constants, classes and functions, in the module's order."""
     chosen = [one for one in _definitions(module) if one.names & set(names)]
     if missing := set(names) - frozenset().union(*(one.names for one in chosen)):
         raise KeyError(f"{module.__name__} does not define {', '.join(sorted(missing))}")
@@ -35,7 +35,7 @@ def definitions(module: ModuleType, *names: str) -> str:
 
 
 def imports(module: ModuleType) -> str:
-    """Return a module's imports without those of the lab."""
+    """Return a module's imports, except imports from the lab."""
     return _joined([one for one in _definitions(module) if one.imports and not one.lab])
 
 

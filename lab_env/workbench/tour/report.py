@@ -60,7 +60,7 @@ def minutes_table(minutes: list[dict]) -> str:
 
 
 def sentence(accounting: dict[str, int]) -> str:
-    """Return a sentence that says what became of all acknowledged sends of a sink."""
+    """Return a sentence that accounts for all of a sink's acknowledged sends."""
     return (
         "{acked:,} acknowledged = {applied:,} applied + {superseded:,} superseded"
         " + {duplicate:,} duplicate + {dead:,} dead".format(**accounting)

@@ -71,7 +71,7 @@ class Tour:
         return not self.problems
 
     def judge(self, sink: str, verdict: Reconciliation) -> None:
-        """Record a sink's comparison with the ledger; a difference is a problem of the tour."""
+        """Record a sink's comparison with the ledger; a difference counts as a problem."""
         self.sinks[sink] = verdict.as_dict()
         if not verdict.ok:
             self.problems.append(str(verdict))

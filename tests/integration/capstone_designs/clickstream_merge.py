@@ -1,4 +1,4 @@
-"""Plain SQL in `foreachBatch`: MERGE INTO for the views, DELETE for users who withdraw."""
+"""Plain SQL in `foreachBatch`: MERGE INTO for page views, DELETE for visitors who withdraw."""
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F

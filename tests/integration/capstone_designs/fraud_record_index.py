@@ -1,4 +1,4 @@
-"""A Copy-on-Write history with a record index: every event once, and all answers from it."""
+"""A Copy-on-Write table of all events with a record index; every answer is computed from it."""
 
 from pyspark.sql import Window
 from pyspark.sql import functions as F

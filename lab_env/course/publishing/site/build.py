@@ -21,7 +21,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 @dataclass(frozen=True)
 class Site:
-    """A built site; `lacks` has the reason why a notebook is missing, by path."""
+    """A built site; `lacks` maps each missing notebook's path to the reason."""
 
     index: Path
     notebooks: tuple[str, ...]
@@ -29,10 +29,10 @@ class Site:
 
 
 def build_site(tree: Tree = COURSE, partial: bool = False) -> Site:
-    """Rebuild the site; if that fails, the earlier site stays.
+    """Rebuild the site; if that fails, the previous site is left unchanged.
 
-    Raises a LabError for a broken link, a secret, or, unless `partial`, a notebook not
-    executed.
+    Raises a LabError for a broken link, a secret or, unless `partial` is set, a notebook that
+    was not executed.
     """
     lacks = shortfall(tree)
     names = [str(path.relative_to(tree.root)) for path in shown(tree)]
@@ -60,7 +60,7 @@ def build_site(tree: Tree = COURSE, partial: bool = False) -> Site:
 
 
 def _sphinx(tree: Tree, target: Path, pages: list[str], lacks: dict[str, str]) -> list[str]:
-    """Build the pages with Sphinx; return its warnings."""
+    """Build the pages with Sphinx; return Sphinx's warnings."""
     # Takes a second to import.
     from sphinx.application import Sphinx
     from sphinx.util.docutils import docutils_namespace, patch_docutils
@@ -92,7 +92,7 @@ def _sphinx(tree: Tree, target: Path, pages: list[str], lacks: dict[str, str]) -
 
 
 def _folders_without(pages: list[str], tree: Tree) -> list[str]:
-    """Return top-level folders without a page, so that Sphinx skips them, `.venv` included."""
+    """Return the top-level folders without a page, such as `.venv`, for Sphinx to skip."""
     used = {Path(page).parts[0] for page in pages}
     return [path.name for path in tree.root.iterdir() if path.is_dir() and path.name not in used]
 

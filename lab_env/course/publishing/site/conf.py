@@ -1,4 +1,4 @@
-"""Sphinx's settings for the site; `build.py` passes the list of pages."""
+"""Sphinx configuration of the site; `build.py` passes the list of pages."""
 
 project = "The streaming lakehouse, hands on"
 html_title = project

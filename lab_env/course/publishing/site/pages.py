@@ -31,7 +31,7 @@ _NO_LINKS_IN = (nodes.reference, nodes.literal, nodes.literal_block, nodes.title
 
 
 def setup(app: Sphinx) -> dict:
-    """Register the extension; Sphinx calls this."""
+    """Register the extension's handlers; called by Sphinx."""
     app.add_config_value("executed", "", "env", str)
     app.add_config_value("lacks", {}, "env", dict)
     app.connect("source-read", _read)
@@ -40,7 +40,7 @@ def setup(app: Sphinx) -> dict:
 
 
 def _read(app: Sphinx, page: str, content: list[str]) -> None:
-    """Replace the source of a page with the site's version."""
+    """Replace a page's source with the site's version; a handler of Sphinx's `source-read`."""
     path = Path(app.env.doc2path(page))
     if path.suffix == ".ipynb":
         executed = Path(app.config.executed) / f"{page}.ipynb"
@@ -57,7 +57,7 @@ def _read(app: Sphinx, page: str, content: list[str]) -> None:
 
 
 def for_reading(notebook: nbformat.NotebookNode, lacks: dict[str, str]) -> nbformat.NotebookNode:
-    """Add the day of execution, mark the instructor's notes, and unlink the stopped servers."""
+    """Add the execution date, mark the instructor's notes, and remove links to local servers."""
     for cell in notebook.cells:
         if cell.cell_type == "markdown":
             cell.source = linked(cell.source, lacks)
@@ -76,13 +76,13 @@ def for_reading(notebook: nbformat.NotebookNode, lacks: dict[str, str]) -> nbfor
 
 
 def linked(text: str, lacks: dict[str, str]) -> str:
-    """Point links to learners' notebooks to the worked ones, and unlink missing pages."""
+    """Redirect links to learners' notebooks to the worked ones, and unlink missing pages."""
     text = _LEARNERS.sub(rf"\1{LESSONS}\2", text)
     return _TO_NOTEBOOK.sub(lambda link: link[1] if link[2] in lacks else link[0], text)
 
 
 def contents(pages: set[str]) -> str:
-    """List the pages in MyST Markdown: the sidebar shows all of them, the page only the lessons."""
+    """Return the contents in MyST Markdown: all pages for the sidebar, only lessons on the page."""
     lessons = sorted(page for page in pages if page.startswith(LESSONS))
     demos = sorted(page for page in pages if page.startswith(DEMOS))
     guides = sorted(page for page in pages - {*lessons, *demos} if page.startswith("docs/"))
@@ -115,7 +115,7 @@ def _note(lacks: dict[str, str]) -> str:
 
 
 def _executed_on(notebook: nbformat.NotebookNode) -> str:
-    """Return the day that nbmake recorded for the run, in words; empty if it recorded none."""
+    """Return the date of nbmake's run, in words; empty if nbmake recorded none."""
     for cell in notebook.cells:
         at = cell.metadata.get("execution", {}).get("iopub.execute_input")
         if at:

@@ -1,7 +1,7 @@
 """Makes a demo's slides with Jupyter's own export (nbconvert): one HTML file for offline use.
 
 By default nbconvert's slides load reveal.js, jQuery, RequireJS, MathJax and Mermaid from the web.
-Our template embeds reveal.js and its notes plugin; the slides do not need the others.
+Our template embeds reveal.js and its notes plugin, and omits the others, which are not needed.
 """
 
 import subprocess
@@ -18,7 +18,7 @@ TEMPLATES = Path(__file__).parent
 
 
 def make_slides(notebook: Path, reveal: Path, target: Path) -> None:
-    """Run a notebook and write its cells and outputs as slides; key S opens the speaker's notes."""
+    """Run a notebook and export it as slides; the key S opens the speaker's notes."""
     slides = nbformat.read(notebook, as_version=4)
     client = NotebookClient(
         slides,
