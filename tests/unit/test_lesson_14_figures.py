@@ -1,6 +1,6 @@
-"""Lesson 14 derives which orders were late, and the state that each batch wrote."""
+"""Lesson 14 derives which orders were late, and compares windows."""
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 
 import pandas as pd
@@ -12,11 +12,9 @@ from lab_env.lessons.l14.figures import (
     arrivals,
     beside_each_other,
     rows_in_state,
-    state_files,
 )
 from lab_env.lessons.l14.quick import finish, is_idle, spark_settings
 from lab_env.platform.errors import LabError
-from lab_env.platform.store import StoredObject
 
 NOON = datetime(2026, 11, 20, 12)
 BEGIN = "1970-01-01T00:00:00.000Z"
@@ -62,34 +60,6 @@ def test_without_a_batch_between_a_late_order_survives_one_batch_longer():
 
 def test_only_batches_that_read_something_count():
     assert rows_in_state(PROGRESS) == [2, 3, 2, 2]
-
-
-def stored(name: str, size: int, second: int) -> StoredObject:
-    moment = datetime(2026, 11, 20, 12, 0, second, tzinfo=UTC)
-    return StoredObject(f"lesson-14/_checkpoints/x/{name}", size, moment)
-
-
-def rows_of(*files: StoredObject) -> list[tuple]:
-    return sorted(state_files(files).itertuples(index=False, name=None))
-
-
-def test_a_file_of_state_belongs_to_the_batch_before_its_version():
-    assert rows_of(
-        stored("offsets/0", 500, 0),
-        stored("state/0/0/_metadata/schema", 400, 1),
-        stored("state/0/0/1.delta", 10, 1),
-        stored("state/0/0/2.delta", 20, 2),
-        stored("state/0/0/2.snapshot", 30, 2),
-    ) == [(0, "delta", 10), (1, "delta", 20), (1, "snapshot", 30)]
-
-
-def test_a_table_file_of_rocksdb_belongs_to_the_first_list_after_it():
-    assert rows_of(
-        stored("state/0/0/SSTs/000008-aa.sst", 60, 1),
-        stored("state/0/0/1.zip", 5, 2),
-        stored("state/0/0/SSTs/000015-bb.sst", 80, 3),
-        stored("state/0/0/2.zip", 6, 4),
-    ) == [(0, "sst", 60), (0, "zip", 5), (1, "sst", 80), (1, "zip", 6)]
 
 
 class Conf(dict):

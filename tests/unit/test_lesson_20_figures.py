@@ -1,10 +1,9 @@
-"""Lesson 20 draws a break-even, tabulates bills, and checks vendor claims against recorded runs."""
+"""Lesson 20 draws a break-even and tabulates bills."""
 
 import pandas as pd
 import pytest
 
-from lab_env.lessons import recorded
-from lab_env.lessons.l20.figures import bill_table, draw_break_even, promises
+from lab_env.lessons.l20.figures import bill_table, draw_break_even
 from lab_env.lessons.recorded.cost import Bill
 
 WRITTEN = pd.DataFrame({"cow": [100_000] * 3, "mor": [40_000] * 3}, index=[1, 2, 3])
@@ -22,12 +21,3 @@ def test_a_bill_is_a_table_of_numbers_in_cents():
     table = bill_table(bills)
     assert list(table.columns) == ["JSON files", "Hudi COW", "Hudi MOR"]
     assert table["Hudi COW"].tolist() == [2.0, 0.1, 3.0]
-
-
-def test_the_promises_are_answered_with_figures_of_the_delivered_runs():
-    sinks, grown = recorded.delivered("sinks"), recorded.delivered("growth")
-    text = promises(sinks, grown, {"bytes": 0.25, "missing": 1234.5}).to_html()
-    row = next(r for r in sinks["metrics"] if r["metric"] == "aggregate, fresh: warm s")
-    assert row["verdicts"]["mor against cow"]["ratio"]
-    assert "reads 25% of the bytes" in text and "1,234.50" in text
-    assert "a table of 16 times the orders" in text and "Redshift" in text

@@ -1,15 +1,11 @@
-"""Draws a stream's checkpoint, batches and state; looks up orders in the shop's ledger."""
+"""Draws a stream's checkpoint and batches; looks up orders in the shop's ledger."""
 
 import json
-from collections.abc import Mapping, Sequence
-from datetime import datetime
 from decimal import Decimal
 from itertools import islice
 
 import pandas as pd
-from pyspark.sql import DataFrame
 
-from lab_env.lab.faults.messages import MOMENT, POISON, odd_messages
 from lab_env.pipeline.checkpoint import Batch
 from lab_env.platform.display.chart import INK, new_chart, new_panels, svg
 from lab_env.platform.display.palette import AMBER, BLUE, GREEN, PINK, SKY, VERMILION
@@ -87,25 +83,6 @@ def one_of_each(ledger: Ledger) -> pd.DataFrame:
     return found.loc[[kind for kind in MALFORMED_KINDS if kind in found.index]].reset_index()
 
 
-def odd_records(spark) -> DataFrame:
-    """Return messages that are not events, as a topic's records; `sent` names what is wrong."""
-    rows = [
-        (sent, bytearray(value), datetime.fromisoformat(MOMENT), 0, offset)
-        for offset, (sent, value) in enumerate(odd_messages().items())
-        if sent != POISON
-    ]
-    columns = "sent STRING, value BINARY, timestamp TIMESTAMP, partition INT, offset BIGINT"
-    return spark.createDataFrame(rows, columns)
-
-
-def side_by_side(orders: DataFrame, parsed: DataFrame) -> pd.DataFrame:
-    """Return odd messages as they appear in the learner's orders, with the pipeline's reason."""
-    fields = ("event.order_id", "string(event.amount) AS amount", "event.partition_date")
-    yours = orders.selectExpr("sent", *fields)
-    both = yours.join(parsed.selectExpr("sent", "reason AS `pipeline says`"), "sent")
-    return both.toPandas().set_index("sent")
-
-
 def draw_rates(batches: pd.DataFrame) -> str:
     """Draw the rates at which rows arrived and were written, a pair of bars per batch.
 
@@ -120,23 +97,6 @@ def draw_rates(batches: pd.DataFrame) -> str:
     ):
         axes.bar([x + shift for x in places], batches[name], 0.4, color=colour, label=label)
     axes.set_xticks(places, batches.index)
-    axes.legend()
-    return svg(figure)
-
-
-def draw_state(progress: Sequence[Mapping]) -> str:
-    """Draw the number of ids in a stream's state after each batch, and of all ids seen so far.
-
-    `progress` is a query's `recentProgress` since its first batch; it has one stateful operator.
-    """
-    figure, axes = new_chart("The watermark bounds the memory", "batch", "ids")
-    batches = [report["batchId"] for report in progress]
-    states = [report["stateOperators"][0] for report in progress]
-    met = pd.Series([state["numRowsUpdated"] for state in states]).cumsum()  # each id once
-    kept = [state["numRowsTotal"] for state in states]
-    axes.plot(batches, met, "o--", color=AMBER, label="without a watermark: all ids")
-    axes.plot(batches, kept, "o-", color=BLUE, label="with one: recent ids")
-    axes.set_xticks(batches)
     axes.legend()
     return svg(figure)
 

@@ -1,6 +1,5 @@
 """Draws late orders and the watermark, the size of state, and the shop's revenue per minute."""
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -9,20 +8,11 @@ import pandas as pd
 from matplotlib.dates import AutoDateLocator, DateFormatter, MinuteLocator, date2num
 from matplotlib.ticker import MaxNLocator
 
-from lab_env.platform.display.chart import new_chart, new_panels, svg
+from lab_env.platform.display.chart import new_chart, svg
 from lab_env.platform.display.palette import AMBER, BLUE, GREEN, GREY, VERMILION
-from lab_env.platform.store import StoredObject
 
 MINUTE = timedelta(minutes=1)
 NEVER = datetime(1970, 1, 1)
-BATCH_OF = re.compile(r"/state/\d+/\d+/(\d+)\.(delta|snapshot|zip|changelog)$")
-KINDS = {
-    "delta": "changes",
-    "changelog": "changes",
-    "snapshot": "whole state",
-    "sst": "whole tables of rows",
-    "zip": "list of tables, log",
-}
 
 
 @dataclass(frozen=True)
@@ -110,27 +100,6 @@ def draw_state(rows: Mapping[str, Sequence[int]]) -> str:
     return svg(figure)
 
 
-def state_files(objects: Iterable[StoredObject]) -> pd.DataFrame:
-    """Return the batch, kind and bytes of each file in a checkpoint's `state` folder.
-
-    A file's name contains the state's version, which is its batch + 1. RocksDB's table files (sst)
-    have none; they are attributed to the first list of tables (zip) written after them.
-    """
-    objects = [found for found in objects if "/state/" in found.key]
-    rows, zips = [], []
-    for found in objects:
-        if match := BATCH_OF.search(found.key):
-            batch, kind = int(match[1]) - 1, match[2]
-            rows.append((batch, kind, found.size))
-            if kind == "zip":
-                zips.append((found.modified, batch))
-    for found in objects:
-        if found.key.endswith(".sst"):
-            later = [batch for modified, batch in zips if modified >= found.modified]
-            rows.append((min(later, default=-1), "sst", found.size))
-    return pd.DataFrame(sorted(rows), columns=["batch", "kind", "bytes"])
-
-
 def beside_each_other(emitted: pd.DataFrame, by_batch: pd.DataFrame) -> pd.DataFrame:
     """Return each window's revenue in a stream's output next to that of a batch query.
 
@@ -139,34 +108,6 @@ def beside_each_other(emitted: pd.DataFrame, by_batch: pd.DataFrame) -> pd.DataF
     both = emitted.merge(by_batch, on=["customer_id", "start"])
     both = both.rename(columns={"revenue_x": "stream", "revenue_y": "batch query"})
     return both.groupby("start")[["stream", "batch query"]].sum()
-
-
-def draw_stores(files: Mapping[str, pd.DataFrame]) -> str:
-    """Draw the kilobytes that each batch wrote to `state`, a panel per result of `state_files`."""
-    colours = {
-        "changes": BLUE,
-        "whole tables of rows": AMBER,
-        "list of tables, log": GREY,
-        "whole state": GREEN,
-    }
-    figure, panels = new_panels(list(files), width=9.0, height=2.8)
-    shown = set()
-    for axes, table in zip(panels, files.values(), strict=True):
-        what = table["kind"].map(KINDS).rename("what")
-        sizes = table.pivot_table("bytes", "batch", what, "sum", fill_value=0) / 1024
-        bottom = 0
-        for name in (name for name in colours if name in sizes):
-            label = None if name in shown else name
-            axes.bar(sizes.index, sizes[name], bottom=bottom, color=colours[name], label=label)
-            bottom = bottom + sizes[name]
-            shown.add(name)
-        axes.set_xlabel("batch")
-        axes.margins(y=0.4)  # room for the legend
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-        if axes.get_legend_handles_labels()[1]:
-            axes.legend(fontsize=8)
-    panels[0].set_ylabel("KB per batch")
-    return svg(figure)
 
 
 def draw_board(minutes: pd.DataFrame, final_until: datetime) -> str:

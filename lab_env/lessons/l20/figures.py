@@ -1,4 +1,4 @@
-"""Figures and tables of lesson 20: bytes by commit, the bill, and the articles' open questions."""
+"""Figures and tables of lesson 20: bytes by commits, and the bill."""
 
 from collections.abc import Mapping
 
@@ -6,7 +6,6 @@ import pandas as pd
 
 from lab_env.lessons.recorded import SINKS
 from lab_env.lessons.recorded.cost import Bill
-from lab_env.platform.display.card import styled
 from lab_env.platform.display.chart import COLOURS, INK, NAMES, new_chart, note, svg
 
 KB = 1000
@@ -59,72 +58,3 @@ def bill_table(bills: Mapping[str, Bill]) -> pd.DataFrame:
         for sink in SINKS
     }
     return pd.DataFrame(rows).round(3)
-
-
-def promises(sinks: dict, grown: dict, board: Mapping[str, float]):
-    """Return the questions that the articles left open, this lesson's answers, and open points.
-
-    Args:
-        board: figures of the lesson's Merge-on-Read table before its compaction: `bytes`, the
-            share of a snapshot query's bytes that a read-optimised query read, and `missing`, the
-            revenue that the latter lacked.
-    """
-    largest = max(row["factor"] for row in grown["rows"])
-    cow, mor = "cow against json", "mor against json"
-    rate, amplification = (
-        f"{metric}, services counted" for metric in ("ingest rows/s", "write amplification")
-    )
-    rows = [
-        (
-            "JSON files against Hudi, rows per second",
-            "of the rows per second of the files, services counted: Copy-on-Write "
-            f"{_between(sinks, rate, cow, '.0%')}, Merge-on-Read "
-            f"{_between(sinks, rate, mor, '.0%')}",
-            "ingest on many cores",
-        ),
-        (
-            "JSON files against Hudi, cost",
-            "bytes written, services counted, times those of the files: Copy-on-Write "
-            f"{_between(sinks, amplification, cow)}, Merge-on-Read "
-            f"{_between(sinks, amplification, mor)}",
-            "a bill from a cloud: ours has measured work at listed prices",
-        ),
-        (
-            "Copy-on-Write against Merge-on-Read, by type of query",
-            "snapshot, fresh: Merge-on-Read takes "
-            f"{_between(sinks, 'aggregate, fresh: warm s', 'mor against cow')} times as long; "
-            f"read-optimised reads {board['bytes']:.0%} of the bytes of a snapshot query, and "
-            f"misses the revenue by {board['missing']:,.2f} until the compaction",
-            "seconds of read-optimised queries on large tables",
-        ),
-        (
-            "Scalability",
-            f"a table of {largest} times the orders: a commit writes "
-            f"{_growth(grown, 'cow')} times the bytes on Copy-on-Write, {_growth(grown, 'mor')} on "
-            "Merge-on-Read",
-            "more load, more shards, more cores, more machines",
-        ),
-        (
-            "Other query engines",
-            "Trino, DuckDB and hudi-rs in lesson 13",
-            "Redshift, Pinot, Athena",
-        ),
-    ]
-    table = pd.DataFrame(rows, columns=["left to future articles", "answered here", "open"])
-    left = [{"selector": "th, td", "props": "text-align: left; white-space: normal"}]
-    return styled(table).hide(axis="index").set_table_styles(left)
-
-
-def _between(run: dict, metric: str, pair: str, form: str = ".1f") -> str:
-    """Format the lowest and highest ratio of two sinks' medians over all workloads."""
-    found = [row["verdicts"][pair]["ratio"] for row in run["metrics"] if row["metric"] == metric]
-    return f"{min(found):{form}} to {max(found):{form}}"
-
-
-def _growth(run: dict, kind: str) -> str:
-    """Format the growth of a commit's bytes from smallest to largest table, over all indexes."""
-    rows = pd.DataFrame(run["rows"])
-    rows = rows[(rows["type"] == kind) & (rows["metric"] == "bytes written")]
-    sizes = rows.pivot(index="index", columns="factor", values="median")
-    found = sizes[sizes.columns.max()] / sizes[sizes.columns.min()]
-    return f"{found.min():.1f} to {found.max():.1f}"

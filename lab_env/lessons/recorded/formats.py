@@ -123,7 +123,7 @@ def ahead(
     Args:
         figures: by contender, one figure per round.
         better: `LOWER` or `HIGHER`.
-        judge: rule that compares the figures of two tables; lesson 20 passes the learner's rule.
+        judge: compares the figures of two tables; by default the rule of the benchmark.
     """
     for key in sorted(figures, key=lambda key: median(figures[key]), reverse=better == HIGHER):
         others = _of_other_formats(figures, key)
