@@ -196,8 +196,8 @@ assert len(small.current) == len(files) == PARTITIONS * days * batches == 240
 # at the price of a shuffle. Not tried here.)
 #
 # What is wrong with many files? Let us look up one order, O-17. We open the table twice and keep the
-# DataFrames for later: a `report` that runs now and will run again, and the `dashboard` of the board,
-# which is opened now and first asked later.
+# DataFrames for later: a `report` that runs now and will run again, and a `dashboard` that is opened now and
+# first asked later.
 #
 # To read a Parquet file, Spark asks the object store for its size (HEAD), for the footer at its end, and
 # for the columns (GET): some five requests. `count_requests` reads the counters of Spark's own S3 client.
@@ -822,11 +822,11 @@ kept
 assert max(kept) == 5
 
 # %% [markdown]
-# The rule holds when every commit is one of the stream's. The cleaner counts **each completed commit**,
-# clusterings and compactions too, so a writer that clusters keeps less time. A stream that catches up
-# commits faster and keeps less time as well; `hoodie.clean.policy=KEEP_LATEST_BY_HOURS` counts hours
-# instead. And a *pending* instant holds the cleaner back: while a plan waits for somebody to run it, the
-# files since then stay (all from Hudi's source, `CleanerUtils`, not measured here).
+# The rule holds while the stream's commits are the only ones. The cleaner counts **each completed commit**,
+# clusterings and compactions too, so with them the same number covers less time. So it does when a stream
+# catches up and commits faster; `hoodie.clean.policy=KEEP_LATEST_BY_HOURS` counts hours instead. And a
+# *pending* instant holds the cleaner back: while a plan waits for somebody to run it, files that were replaced
+# since then stay. (From Hudi's source, `CleanerUtils`; not measured here.)
 #
 # These services run inside the writer. Their defaults:
 
