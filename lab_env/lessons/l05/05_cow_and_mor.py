@@ -81,7 +81,7 @@ make_orders("id IN (17, 1001)", "new", "10:00").show()
 #   versions, and their logs. A row stays in its file group until clustering rewrites it or, with a
 #   global index, its partition value changes.
 # - A [**file slice**](../docs/glossary.md#file-slice) is one version of a file group: a base file and
-#   the log files written on it.
+#   the log files written on top of it.
 #
 # [**Copy-on-Write**](../docs/glossary.md#copy-on-write) (COW) and
 # [**Merge-on-Read**](../docs/glossary.md#merge-on-read) (MOR) are the two ways to use them. Much that is
@@ -495,9 +495,9 @@ assert bookkeeping["update"] > 5 * written.loc["update", ("MERGE_ON_READ", "log"
 # - **The late update wrote as much as the update**, although it changed nothing. Copy-on-Write copied
 #   995 rows to find that none of them changes. Merge-on-Read did not even look: the reader, or the
 #   compaction, finds out that its ten rows are too old.
-# - **Copy-on-Write has no log**, in any row. ([The article on which this course is
-#   based](https://www.bluetab.net/en/lakehouse-streaming-on-aws-with-apache-flink-and-hudi-part-1/) describes
-#   the two types with their names exchanged. Only the change feed of lesson 12 adds logs.)
+# - **Copy-on-Write has no log**, in any row; only the change feed of lesson 12 adds some. (One of the two articles
+#   behind this course, [Bluetab's](https://www.bluetab.net/en/lakehouse-streaming-on-aws-with-apache-flink-and-hudi-part-1/),
+#   describes the two types with their names exchanged.)
 # - **A small write costs mostly bookkeeping**: the timeline and the metadata table. That costs the same for
 #   five rows as for ten, and many times the log: it is paid per write, not per row.
 #
