@@ -337,12 +337,15 @@ def _read(message: bytes) -> dict:
 
 
 # The table before the merge, and what arrives: a late event, two erasures, an update, a
-# cancellation, a new order, and one of which the table lacks the creation.
+# cancellation, a new order, one of which the table lacks the creation, an erasure older than its
+# row, and one that is as old.
 MERGE_BEFORE = (
     ("m-1", "O-41", "update", "shipped", "20 12:10", "20 12:10", "20", "20"),
     ("m-2", "O-42", "create", "new", "20 12:00", "20 12:00", "20", "20"),
     ("m-3", "O-43", "create", "new", "20 12:00", "20 12:00", "20", "20"),
     ("m-4", "O-46", "create", "new", "20 12:00", "20 12:00", "20", "20"),
+    ("m-12", "O-48", "update", "shipped", "20 12:30", "20 12:30", "20", "20"),
+    ("m-13", "O-49", "create", "new", "20 12:00", "20 12:00", "20", "20"),
 )
 MERGE_EVENTS = (
     ("m-5", "O-41", "update", "paid", "20 12:05", "20 12:30", "20", "20"),
@@ -352,6 +355,8 @@ MERGE_EVENTS = (
     ("m-9", "O-45", "erase", "erased", "20 12:40", "20 12:40", "20", "20"),
     ("m-10", "O-46", "cancel", "cancelled", "20 12:50", "20 12:50", "20", "20"),
     ("m-11", "O-47", "update", "paid", "20 12:50", "20 12:50", "20", "20"),
+    ("m-14", "O-48", "erase", "erased", "20 12:10", "20 13:00", "20", "20"),
+    ("m-15", "O-49", "erase", "erased", "20 12:00", "20 13:00", "20", "20"),
 )
 MERGE_COLUMNS = ("order_id", "status", "order_ts", "partition_date")
 
@@ -395,6 +400,17 @@ def merges_events(lab, merge_into):
         "O-41 was shipped at 12:10, and the table shows 'paid', of 12:05: the ordering time has to "
         "travel with the status.",
     )
+    expect(
+        "O-48" in status,
+        "O-48 was shipped at 12:30, and its row is gone: an erasure of 12:10 deleted it. On "
+        "Copy-on-Write Hudi compares an update with the ordering field, but not a delete. Which "
+        "erasures may delete?",
+    )
+    expect(
+        "O-49" not in status,
+        "O-49 was created and erased at 12:00, and it is still there. Its erasure is not older "
+        "than the row.",
+    )
     wanted = _events(lab, _newest([*MERGE_BEFORE, *MERGE_EVENTS])).select(*MERGE_COLUMNS)
     expect_rows(found, wanted)
-    return "One statement: updates, a delete, inserts, and a late event that lost."
+    return "One statement: updates, deletes, inserts, and two late events that lost."

@@ -1,4 +1,4 @@
-"""Sample events, tables side by side, and a drawing of one order in each sink.
+"""Sample events, a compaction, tables side by side, and the trace of one order.
 
 The drawing, an order's trace, has the events in the order of arrival, and a mark in a sink's column
 for each event that the sink shows as a row: a green circle for the newest event, an orange cross
@@ -46,6 +46,14 @@ def changed_after_midnight(ledger: Ledger) -> int:
     valid = valid.assign(day=valid["order_ts"] // (24 * 3600 * 1_000_000))
     orders = valid.groupby("order_id").agg(days=("day", "nunique"), ops=("op", set))
     return int(((orders["days"] > 1) & ~orders["ops"].map(lambda ops: "erase" in ops)).sum())
+
+
+def compact(spark, path: str) -> None:
+    """Merge the logs of a Merge-on-Read table without a metadata table into new base files."""
+    options = "hoodie.compact.inline.max.delta.commits=1,hoodie.metadata.enable=false"
+    spark.sql(f"""
+        CALL run_compaction(op => 'scheduleandexecute', path => '{path}', options => '{options}')
+    """)
 
 
 def side_by_side(tables: Mapping[str, pd.DataFrame]) -> pd.DataFrame:

@@ -1,4 +1,4 @@
-"""Figures of lesson 05: bytes written per operation and by changed rows, and claims of articles.
+"""Figures of lesson 05: bytes written by each operation, bytes by changed rows.
 
 The bytes of an operation are the difference between the X-ray taken after it and the previous one
 (`since`).
@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 
 from lab_env.platform import store
 from lab_env.platform.display import heat as shown
-from lab_env.platform.display.card import styled
 from lab_env.platform.display.chart import COLOURS, NAMES, new_chart, svg
 from lab_env.platform.display.units import size_text
 from lab_env.tables.hudi.table import Snapshot
@@ -132,61 +131,3 @@ def draw_sweep(sweep: pd.DataFrame) -> str:
     axes.set(xscale="log", yscale="log")
     axes.legend()
     return svg(figure)
-
-
-def judge_articles(
-    heat: WriteHeat, rows_of_o21: pd.DataFrame, refusals: Mapping[str, str], metadata: set[str]
-):
-    """Compare two articles' claims about the table types with the lesson's measurements.
-
-    Args:
-        rows_of_o21: the deleted order's number of rows, by place searched and table type.
-        refusals: by table type, the error of a compaction that Hudi refused.
-        metadata: the metadata table's partitions by default.
-    """
-    logs = heat.frame()["COPY_ON_WRITE", "log"].sum()
-    made = heat.files("MERGE_ON_READ")
-    refused = "refused" if "COPY_ON_WRITE" in refusals else "accepted"
-    late, small = (heat.pictures[op, "MERGE_ON_READ"] for op in ("late update", "small insert"))
-    known = {piece.group for piece in late.current}
-    rewritten = all(file.group in known for file in small.new_files)
-    in_base = rows_of_o21.loc["base file after the delete"]
-    trial = [
-        (
-            "Copy-on-Write writes updates to delta files, which a compaction merges later",
-            f"logs after six operations: {logs}; compaction: {refused}",
-            _verdict(logs > 0 or "COPY_ON_WRITE" not in refusals),
-        ),
-        (
-            "After a delete, a Copy-on-Write base file still holds the record, and a delta file "
-            "flags it",
-            f"rows of O-21 in the newest base file: {in_base['COPY_ON_WRITE']} (on Merge-on-Read: "
-            f"{in_base['MERGE_ON_READ']})",
-            _verdict(in_base["COPY_ON_WRITE"] > 0),
-        ),
-        (
-            "Merge-on-Read writes changes straight to the base file",
-            f"update: {made['update']}; delete: {made['delete']}; only new rows: {made['insert']}",
-            _verdict(made["update"] == "base"),
-        ),
-        (
-            "Merge-on-Read only appends; base files change at compaction",
-            f"small insert: {made['small insert']}, in "
-            + ("a file group that was there" if rewritten else "a new file group"),
-            _verdict(made["small insert"] == "log"),
-        ),
-        (
-            "Each write updates an index file",
-            f"bloom filters in base-file footers; metadata table: {', '.join(sorted(metadata))}",
-            f"for keys: {_verdict('record_index' in metadata)}; for the list of files: "
-            f"{_verdict('files' in metadata)}; for statistics of columns: "
-            f"{_verdict('column_stats' in metadata)}",
-        ),
-    ]
-    verdicts = pd.DataFrame(trial, columns=["the article says", "this run measured", "verdict"])
-    left = [{"selector": "th, td", "props": "text-align: left; white-space: normal"}]
-    return styled(verdicts).hide(axis="index").set_table_styles(left)
-
-
-def _verdict(holds: bool) -> str:
-    return "holds" if holds else "wrong"
