@@ -1,18 +1,11 @@
-"""Lesson 13 compares engines' rows, and names a faster engine only if times clearly differ."""
+"""Lesson 13 compares the rows of engines."""
 
 from decimal import Decimal
 
 import pandas as pd
 import pytest
 
-from lab_env.lessons.l13.figures import (
-    EngineMatrix,
-    Race,
-    Reply,
-    message_of,
-    query_engine,
-    race,
-)
+from lab_env.lessons.l13.figures import EngineMatrix, Reply, message_of, query_engine
 
 PAID = pd.DataFrame({"order_id": ["O-1", "O-2"], "status": ["paid", "new"]})
 STALE = PAID.assign(status="new")
@@ -80,20 +73,3 @@ def test_an_error_is_kept_in_the_engines_own_words():
     assert refused.error == "no such function"
     assert query_engine(fails(ValueError("first line\nsecond"))).error == "first line"
     assert query_engine(lambda: PAID).rows is PAID
-
-
-def test_the_faster_of_two_engines_is_named_only_where_the_rounds_tell():
-    times = Race({"a": [0.1, 0.1, 0.2], "b": [0.4, 0.5, 0.5], "c": [0.3, 0.9, 0.9]})
-    assert times.verdicts().to_dict() == {
-        "a or b": "a",
-        "a or c": "a",
-        "b or c": "inconclusive",
-    }
-    assert list(times.frame().loc["a"]) == [100, 100, 200]
-
-
-def test_engines_are_asked_in_turns():
-    asked = []
-    times = race({"a": (asked.append, "a"), "b": (asked.append, "b")}, 2)
-    assert asked == ["a", "b", "a", "b"]
-    assert len(times.rounds["a"]) == 2

@@ -7,10 +7,11 @@ from itertools import pairwise
 from typing import Any
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from lab_env.course.answers import as_int, as_list, as_rows, as_text, type_of
 from lab_env.course.checking import NotYet, check, expect
-from lab_env.lessons.rows import expect_rows, rows_at
+from lab_env.lessons.rows import as_dataframe, expect_rows, rows_at
 from lab_env.lessons.table_copies import copy_table, left_alone, scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS
 from lab_env.platform.errors import LabError
@@ -21,6 +22,7 @@ REVENUE = DEMO_OPTIONS | {  # as in the lesson
     "hoodie.index.bloom.num_entries": "1000",
 }
 COLUMNS = ("op", "ts_ms", "before", "after")
+FIELDS = ("order_id", "customer_id", "status", "cents")
 IMAGE = "STRUCT<order_id: STRING, customer_id: STRING, status: STRING, cents: BIGINT>"
 CHANGES = f"op STRING, ts_ms STRING, before {IMAGE}, after {IMAGE}"
 Image = tuple[str, str, str, int]
@@ -28,49 +30,103 @@ TOTALS = "customer_id STRING, cents BIGINT, upto STRING"
 
 
 @check("12.1")
-def reads_the_feed(lab, feed):
-    """Let the function read the changes of two tables after their first and their last commit."""
-    counts = []
-    for table, place in (("orders_cow", 0), ("orders_mor", 0), ("orders_cow", -1)):
-        path, commits = lab.path(table), _commits(lab, 2, table)
-        changes = feed(path, commits[place])
+def images_as_columns(lab, parsed):
+    """Let the function parse the payments of both feeds; compare its images with the tables' rows.
+
+    Each payment is also given as an insert and as a delete, so that either image is missing once.
+    """
+    for table, missing in (("orders_cow", "null"), ("orders_mor", None)):
+        created, paid = _commits(lab, 2, table)[:2]
+        was, now = _images(lab, table, created), _images(lab, table, paid)
+        orders = [order for order in now if now[order] != was[order]]
+        real = _feed(lab, table, created).where(F.col("ts_ms") == paid).select(*COLUMNS)
+        none = F.lit(missing).cast("string")
+        born = real.withColumn("op", F.lit("i")).withColumn("before", none)
+        gone = real.withColumn("op", F.lit("d")).withColumn("after", none)
+        changes = as_dataframe(parsed(real.union(born).union(gone)), "the changes")
+        _expect_images(changes)
+        rows = changes.select("op", "before", "after").collect()
+        found: list[tuple[Any, ...]] = [
+            (row.op, _image(row.before), _image(row.after)) for row in rows
+        ]
+        images = [image for _, *pair in found for image in pair if image is not None]
+        nothing = (None,) * len(FIELDS)
+        empty = sum(image == nothing for image in images)
         expect(
-            isinstance(changes, DataFrame),
-            "Your function returns a {}. The lesson goes on with the changes in Spark, so it needs "
-            "a DataFrame of Spark.",
-            type_of(changes),
-        )
-        expect(
-            {*COLUMNS} <= {*changes.columns},
-            "{}: {} rows with the columns of the table: newest rows, not changes. A change has the "
-            "columns op, ts_ms, before and after. Which format has the query?",
+            not empty,
+            "{}: {} of the images that are not there are a row of NULLs. They must be NULL, so "
+            "that a job can tell an insert from an update.",
             table,
-            changes.count(),
+            empty,
         )
-        rows = sorted(map(str, changes.select(*COLUMNS).collect()))
-        due = _feed_rows(lab, table, commits[place], commits[-1])
-        early = sum(f"ts_ms='{commits[0]}'" in row for row in rows)
+        without = sum(image[-1] is None for image in images)
         expect(
-            not early,
-            "{}: {} changes, {} of them inserts of the first commit: you read from the very first "
-            "commit on. After it there are {}.",
+            not without,
+            "{}: {} of {} images have no cents, and no error says so. Print one image as `feed` "
+            "returns it: what does the text say of the amount, and what of the cents?",
             table,
-            len(rows),
-            early,
-            len(due),
+            without,
+            len(images),
         )
-        after = (table, len(rows), commits[place], len(due))
-        expect(len(rows) == len(due), "{}: {} changes; after {} there are {}.", *after)
+        wanted: list[tuple[Any, ...]] = [("u", was[order], now[order]) for order in orders]
+        wanted += [("i", None, now[order]) for order in orders]
+        wanted += [("d", was[order], None) for order in orders]
         expect(
-            rows == due,
-            "{}: as many changes as it has, but not its own. Read the table at `path`.",
+            len(found) == len(wanted),
+            "{}: {} changes go in, and {} come out.",
             table,
+            len(wanted),
+            len(found),
         )
-        counts.append(len(rows))
+        wrong = Counter(found) - Counter(wanted)
+        expect(
+            not wrong,
+            "{}: {} of {} changes differ from the rows of the table before and after them. Each "
+            "image comes from its own column.",
+            table,
+            wrong.total(),
+            len(found),
+        )
     return (
-        f"{counts[0]} and {counts[1]} changes after the first commits of the two tables, each with "
-        "its two images."
+        f"{len(orders)} payments of each table: the images agree with the rows before and after "
+        "them, to the cent, and a missing image is NULL."
     )
+
+
+def _expect_images(changes: DataFrame) -> None:
+    """Check that both images are columns with all fields, and the cents an integer."""
+    for name in COLUMNS:
+        expect(name in changes.columns, "The column `{}` is missing.", name)
+    for name in ("before", "after"):
+        kind = changes.schema[name].dataType
+        fields = getattr(kind, "fields", ())  # of a struct
+        expect(
+            fields,
+            "`{}` is of the type {}. The lesson reads `{}.cents`: make columns of the text.",
+            name,
+            kind.simpleString(),
+            name,
+        )
+        types = {field.name: field.dataType.simpleString() for field in fields}
+        for field in FIELDS:
+            expect(field in types, "`{}` has no `{}`.", name, field)
+        expect(
+            types["cents"] in ("bigint", "int"),
+            "`{}.cents` is of the type {}; the table has BIGINT.",
+            name,
+            types["cents"],
+        )
+
+
+@cache  # the same for every answer: later commits do not change it
+def _images(lab, table: str, instant: str) -> dict[str, tuple]:
+    """The fields of every order as of an instant."""
+    past = lab.spark.read.format("hudi").option("as.of.instant", instant).load(lab.path(table))
+    return {row.order_id: tuple(row) for row in past.select(*FIELDS).collect()}
+
+
+def _image(row: Any) -> tuple | None:
+    return None if row is None else tuple(row[name] for name in FIELDS)
 
 
 @check("12.2")
@@ -436,12 +492,6 @@ def _commits(lab, count: int, table: str = "orders_cow") -> list[str]:
             "run the notebook again from its first cell.",
         )
     return commits
-
-
-@cache  # the same for every answer, as long as nobody writes
-def _feed_rows(lab, table: str, begin: str, newest: str) -> list[str]:
-    """Return the rows of a table's change feed after a commit, as sorted text."""
-    return sorted(map(str, _feed(lab, table, begin).select(*COLUMNS).collect()))
 
 
 @cache

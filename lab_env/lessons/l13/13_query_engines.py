@@ -1,6 +1,6 @@
 # ---
 # title: "Same table, other engines: same answers?"
-# minutes: {teach: 31, do: 24}
+# minutes: {teach: 27, do: 21}
 # needs: ["09"]
 # services: [minio, kafka, metastore, trino]
 # jupyter:
@@ -15,8 +15,8 @@
 #
 # ## Questions
 #
-# - Spark writes the table. The analysts ask Trino, a colleague reads it from plain Python. Do all of them
-#   get the same answer?
+# - Spark writes the table. The analysts ask Trino, a colleague reads it from plain Python. Do all of them get the same
+#   answer?
 # - The table has a new day. Who knows of it?
 # - The board in the hall is drawn by Trino. Is it right?
 #
@@ -26,20 +26,20 @@
 #
 # - write a table so that other engines find it by its name (13.1),
 # - make a forgotten partition known (13.2),
-# - query a Merge-on-Read table with its logs, without Java (13.3),
+# - query a Merge-on-Read table from Python, without Java (13.3),
 # - bring a table into a state in which every engine gives the same answer (13.4).
 #
 # ## What you need
 #
-# Lesson 05: base files and logs. Lessons 09 to 12 explain the query types that we ask for here. SQL and
-# Python. 55 minutes, with a good place to pause after the second section.
+# Lesson 05: base files and logs. Lessons 09 to 12 explain the query types that we ask for here. 48 minutes, with a good
+# place to pause after the second section.
 
 # %% [markdown]
 # ## Start
 #
-# This lesson needs two more servers. The *Hive Metastore* is here already. *Trino* is large: **the first
-# start fetches 0.8 GB, once**, and the disk must have 2.1 GB free meanwhile. On a machine that is short of
-# disk or memory the cell says that Trino is left out, and the lesson goes on without it.
+# This lesson needs two more servers. The *Hive Metastore* is here already. *Trino* is large: **the first start fetches 0.8
+# GB, once**, and needs 2.1 GB of free disk meanwhile. If disk or memory is short, the cell says that Trino is left out, and
+# the lesson goes on without it.
 #
 # Run the cells and read on. Trino starts in the background.
 
@@ -54,8 +54,8 @@ lab = Lab.start("13", "metastore", optional="trino")
 spark = lab.spark
 
 # %% [markdown]
-# The names of this lesson's tables get a database of their own. `make_orders` makes the orders of a write:
-# O-1 to O-1000 belong to 20 November, later ones to the 21st.
+# The names of this lesson's tables get a database of their own. `make_orders` returns the orders of a write: O-1 to O-1000
+# belong to 20 November, later ones to the 21st.
 
 # %%
 spark.sql(f"CREATE DATABASE {lab.database} LOCATION '{lab.path('names')}'")
@@ -75,10 +75,9 @@ def make_orders(which, status, at):
 
 
 # %% [markdown]
-# `KEYS` has the record key, the ordering field and the partition of lesson 04. `QUICK` departs from
-# Hudi's defaults, as in lesson 09: no metadata table, a bloom filter for 1,000 keys in place of 60,000, and
-# no compaction until we ask for one. (By default the fifth batch write to a Merge-on-Read table would
-# compact it. Ours get two.)
+# `KEYS` has the record key, the ordering field and the partition of lesson 04. `QUICK` departs from Hudi's defaults, as in
+# lesson 09: no metadata table, a small bloom filter, and no compaction until we ask for one. (By default the fifth batch write
+# to a Merge-on-Read table would compact it. Ours get two.)
 
 # %%
 QUICK = {**DEMO_OPTIONS, "hoodie.index.bloom.num_entries": "1000", "hoodie.compact.inline": "false"}
@@ -92,27 +91,17 @@ TYPES = {
 # ## Who knows the table's name?
 #
 # Until now we have called a table by its path. Other engines want a name. The
-# [**Hive Metastore**](../docs/glossary.md#hive-metastore) is a directory of names: for each table it keeps the
-# columns, the place, and the partitions. Not only Hive asks one: Trino, Presto and Spark do, too.
-# (Amazon's Athena asks the AWS Glue Data Catalog, which has the same duty.)
+# [**Hive Metastore**](../docs/glossary.md#hive-metastore) is a directory of names: for each table it keeps the columns, the
+# location and the partitions. Hive, Trino, Presto and Spark ask it. (Amazon's Athena asks the AWS Glue Data Catalog.)
 #
-# Hudi can register a table there after each commit. That is called
-# [**Hive sync**](../docs/glossary.md#hive-sync). By default it is off.
+# Hudi can register a table there after each commit: [**Hive sync**](../docs/glossary.md#hive-sync). By default it is off.
 #
 # ### Exercise 13.1 · Write, and tell the metastore
 #
-# Complete the function. It upserts orders into the table at `lab.path(table)`, which it creates if there is
-# none, and registers the table under the same name. The options are `ORDERS`, `hoodie.table.name`, those of
-# the sync, and then `more`, which the caller adds: for example the table type. Each option of the sync
-# begins with `hoodie.datasource.hive_sync.`:
-#
-# | option | value |
-# |---|---|
-# | `enable` | `"true"`: without it a write tells nobody |
-# | `mode` | `"hms"`: speak to the metastore itself, in its own protocol |
-# | `metastore.uris` | `lab.address("metastore")` |
-# | `database` | `lab.database` |
-# | `table` | the name |
+# Complete the function. It upserts orders into the table at `lab.path(table)`, which it creates if there is none, and
+# registers it under the same name in the database `lab.database` of the metastore at `lab.address("metastore")`. The sync
+# speaks to the metastore itself, without Hive's server ([Hudi's page](https://hudi.apache.org/docs/syncing_metastore)). The
+# options are `ORDERS`, the table's name, those of the sync, and last `more`, which the caller adds.
 
 
 # %% exercise="13.1"
@@ -134,8 +123,8 @@ def save(rows, table, more):
 lab.check("13.1", save)
 
 # %% [markdown] hint="13.1"
-# It is the write that you know: `rows.write.format("hudi")`, the options, `mode("append")`,
-# `save(lab.path(table))`. The sync needs no call of its own, only options.
+# The sync needs no call of its own, only options of the write. They begin with `hoodie.datasource.hive_sync.`, and go on with
+# `enable`, `mode` (`"hms"`), `metastore.uris`, `database` and `table`.
 
 # %% [markdown] hint="13.1"
 # Put all options into one dictionary: `{**ORDERS, "hoodie.table.name": table, ..., **more}`.
@@ -192,10 +181,10 @@ def save(rows, table, more):
 
 
 # %% [markdown]
-# Your function writes 1,200 orders into a table of each type. Then ten orders of the 20th are paid, O-17
-# among them, and ten orders of the 21st are new: one more commit for each table.
+# Your function writes 1,200 orders into a table of each type. Then ten orders of the 20th are paid, O-17 among them, and ten
+# orders of the 21st are new: one more commit for each table.
 #
-# **Predict:** after that, how many tables does the metastore list for the two that we have written? A number.
+# **Predict:** how many table names does the metastore list then? (In lesson 09 a name stood for a query type.)
 
 # %%
 lab.predict("13.p1", ..., tolerance=0)
@@ -206,8 +195,6 @@ lab.predict("13.p1", ..., tolerance=0)
 
 # %%
 lab.use_reference("13.1")
-
-# %%
 for kind, table_type in TYPES.items():
     save(make_orders("id <= 1200", "new", "12:00"), f"orders_{kind}", table_type)
 
@@ -229,32 +216,27 @@ places = {name: rows.where(location).first()["data_type"] for name, rows in tabl
 assert places == {name: lab.path(name[:10]) for name in names}
 
 # %% [markdown]
-# Four names for two tables. A Merge-on-Read table has three, all for one place on the store. `_ro` asks
-# for the read-optimised answer: base files only. `_rt` (real time) and the plain name ask for the
-# snapshot, with the logs. So in SQL the name says the query type. Whether an engine does what the name
-# says is another matter.
-#
-# Here is the Merge-on-Read table as it lies there now:
+# Four names for two tables. A Merge-on-Read table has three, all for one place on the store. `_ro` asks for the read-optimised
+# answer: base files only. `_rt` (real time) and the plain name ask for the snapshot, with the logs. So in SQL the name says the
+# query type. Here is the Merge-on-Read table now:
 
 # %%
 lab.xray(lab.path("orders_mor"), since=created)
 
 # %% [markdown]
-# One commit, two kinds of change, as in lesson 05. The ten payments of the 20th stand in a log. The ten new
-# orders of the 21st stand in a base file, which was written anew for them. Nobody has compacted. (The
-# file that ends in `.cdc` belongs to the change feed: Merge-on-Read, too, writes one where it writes a
-# base file anew.)
+# One commit, two kinds of change, as in lesson 05. The ten payments of the 20th are in a log. The ten new orders of the 21st are
+# in a base file, which was written anew for them. Nobody has compacted. (The `.cdc` file belongs to the change feed.)
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 13 minutes. For 13.p1 most say two, or three. In 13.1 the database is
-# forgotten most; ask who else may write into `default`. Short of time: give 13.1 away.
+# *For instructors.* 12 minutes. For 13.p1 most say two, or three. In 13.1 the database is forgotten most; ask who else may write
+# into `default`. Short of time: give 13.1 away.
 
 # %% [markdown]
 # ## What does the metastore not know?
 #
-# [**Trino**](../docs/glossary.md#trino) is a server of its own, a query engine for many kinds of
-# tables. It asks the same metastore and the same store, in a process of its own, with a reader of its
-# own and an older copy of Hudi's library (1.0.2). Its Hudi connector can only read.
+# [**Trino**](../docs/glossary.md#trino) is a query engine for many kinds of tables, a server of its own. It asks the same
+# metastore and the same store, through the Hudi connector that Trino 476 bundles, with an older copy of Hudi's library (1.0.2).
+# That connector can only read.
 
 # %%
 from trino.dbapi import connect
@@ -279,8 +261,7 @@ def in_trino(sql):
 SQL_ENGINES = {"Spark SQL": in_spark} | ({"Trino": in_trino} if with_trino else {})
 
 # %% [markdown]
-# The metastore keeps the columns of a table, too. Here is a column on whose type the two engines do not
-# agree:
+# The metastore keeps the columns, too. Here is one on whose type the two engines do not agree:
 
 # %% name="types"
 types = {"Spark SQL": dict(spark.table("orders_cow").dtypes)["order_ts"]}
@@ -293,13 +274,13 @@ pd.Series(types, name="type of order_ts").to_frame()
 assert types == {"Spark SQL": "timestamp"} | ({"Trino": "bigint"} if with_trino else {})
 
 # %% [markdown]
-# By default Hive sync registers a time as a whole number. Trino believes the metastore, and shows a
-# number with sixteen digits. Spark reads the columns that Hudi has kept for it beside them. The option is
-# `hoodie.datasource.hive_sync.support_timestamp`. Set it before the first sync: a registered column does
-# not change its type by itself. Users [have met this](https://github.com/apache/hudi/issues/7730).
+# By default Hive sync registers a time as a whole number. Trino believes the metastore, and shows sixteen digits. Spark reads
+# the columns that Hudi keeps with the table. The option is `hoodie.datasource.hive_sync.support_timestamp`. Set it before the
+# first sync: a registered column does not change its type by itself
+# ([7730](https://github.com/apache/hudi/issues/7730)).
 #
-# The next table, `returns`, gets the option. Its writer is your function. One night somebody repairs
-# something with a script, and leaves the sync out. It writes ten returns of a new day.
+# The next table, `returns`, gets the option. One night somebody repairs something with a script, and leaves the sync out. It
+# writes ten returns of a new day.
 #
 # **Predict:** which engine does not count all twenty returns?
 
@@ -337,15 +318,14 @@ assert counts == {"Spark SQL": 20} | ({"Trino": 10} if with_trino else {})
 assert known == ["partition_date=2026-11-20"] and len(shown) == 2
 
 # %% [markdown]
-# Ten returns are missing in Trino, without an error. Trino asks the metastore which partitions there are,
-# and it knows of one day only. Spark asks the table itself. And beware of checking it in Spark: for a
-# Hudi table `SHOW PARTITIONS` lists the folders, whatever the metastore knows.
+# Ten returns are missing in Trino, without an error. Trino asks the metastore which partitions there are, and it knows one day
+# only. Spark asks the table itself. Do not check it in Spark: for a Hudi table `SHOW PARTITIONS` lists the folders, whatever the
+# metastore knows.
 #
 # ### Exercise 13.2 · Make the day known
 #
-# Write a function that makes the metastore know all partitions of a table. It gets the table's name. The
-# check writes one more day without sync, a random one, calls your function, and asks the metastore. The
-# function does not know which day it is.
+# Write a function that makes the metastore know all partitions of a table, given by its name. The check writes one more day
+# without sync, a random one, calls your function, and asks the metastore.
 
 
 # %% exercise="13.2"
@@ -390,13 +370,10 @@ def publish(table):
 
 
 # %% [markdown]
-# Your function on the table of the lesson. (Spark's session is told to forget what it has read by this
-# name, as in lesson 09.)
+# Your function on the table of the lesson. (`REFRESH TABLE` makes Spark's session forget what it has read, as in lesson 09.)
 
 # %%
 lab.use_reference("13.2")
-
-# %%
 publish("returns")
 spark.sql("REFRESH TABLE returns")
 repaired = {engine: count(ask, "returns") for engine, ask in SQL_ENGINES.items()}
@@ -407,24 +384,21 @@ assert len(set(repaired.values())) == 1 and repaired["Spark SQL"] >= 20
 assert "partition_date=2026-11-21" in lab.known_partitions("returns")
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 12 minutes. For 13.p2 many say that nobody sees the new day, because "it is not
-# registered"; let them say who asks whom. Draw two arrows: Spark to the store, Trino to the metastore and
-# then to the store. `CALL hive_sync` registers the table under the name in `hoodie.table.name`: where
-# that differs from the synced name it says "success" and makes another table. It registers a time as a
-# timestamp, so it fails where the table was synced with `bigint`. In the worked notebook the count is
-# above 20, because the check of 13.2 has written returns of its own. Short of time: give 13.2 away.
+# *For instructors.* 11 minutes. For 13.p2 many say that nobody sees the new day, because "it is not registered"; let them say who
+# asks whom. Draw two arrows: Spark to the store, Trino to the metastore and then to the store. `CALL hive_sync` registers the table
+# under the name in `hoodie.table.name`: where that differs from the synced name it says "success" and makes another table. It
+# registers a time as a timestamp, so it fails where the table was synced with `bigint`. In the worked notebook the count is above 20,
+# because the check of 13.2 has written returns of its own. Short of time: give 13.2 away.
 
 # %% [markdown]
-# **A good place to pause.** To go on another day, type `lab goto 13c` in a terminal: it runs everything to
-# here again in a minute or two.
-
-# %% [markdown]
+# **A good place to pause.** To go on another day, type `lab goto 13c` in a terminal: it runs everything up to here again in a
+# minute or two.
+#
 # ## Which engine gives which answer?
 #
-# The third engine needs no server. [**hudi-rs**](../docs/glossary.md#hudi-rs) is Hudi's reader in Rust, a
-# Python package. It needs no Java, no Spark and no metastore: it reads the timeline from the store, as Hudi
-# does, and gives Arrow tables. DuckDB, an SQL engine inside this Python process, asks questions about them.
-# (DuckDB ships no reader for Hudi tables itself.)
+# The third engine needs no server. [**hudi-rs**](../docs/glossary.md#hudi-rs) is Hudi's reader in Rust, a Python package. It needs
+# no Java, no Spark and no metastore: it reads the timeline from the store, as Hudi does, and returns Arrow tables. DuckDB, an SQL
+# engine inside this Python process, queries them.
 
 # %%
 import duckdb
@@ -450,19 +424,14 @@ print(f"{rows.num_rows} returns; DuckDB {duckdb.__version__} waits for them")
 rows.slice(0, 2).select(["order_id", "status", "amount", "order_ts"]).to_pandas()
 
 # %% [markdown]
-# The rows come in batches. A query that finds nothing gives no batch at all, so Arrow gets the columns
-# from the table. (For a [metadata table](../docs/glossary.md#metadata-table), which ours lack, hudi-rs
-# 0.5 takes the address of the store from the environment only: `AWS_ENDPOINT`, `AWS_REGION`,
-# `AWS_ALLOW_HTTP`. The lab has set them.)
+# The rows come in batches. A query that finds nothing returns no batch at all, so Arrow gets the columns from the table.
 #
 # ### Exercise 13.3 · Without Java
 #
-# Complete the function. It reads the Hudi table at an address (`s3://...`) with hudi-rs, by the `options`
-# of the read, gives the rows to DuckDB under the name `orders`, and returns what DuckDB answers to `sql`,
-# as a pandas DataFrame. DuckDB's side has three steps: `duckdb.connect()` gives a connection, its
-# `register(name, rows)` makes an Arrow table known by a name, and its `sql(sql)` asks. Your function must
-# not ask Spark or Trino. The check calls it with an uncompacted Merge-on-Read table that you do not know, and
-# watches whether Spark ran a job.
+# Complete the function. It reads the Hudi table at an address (`s3://...`) with hudi-rs, by the `options` of the read, gives the
+# rows to DuckDB under the name `orders`, and returns what DuckDB answers to `sql`, as a pandas DataFrame
+# ([DuckDB and Arrow](https://duckdb.org/docs/stable/guides/python/sql_on_arrow)). The check calls it with an uncompacted
+# Merge-on-Read table that you do not know, and watches whether Spark ran a job.
 
 
 # %% exercise="13.3"
@@ -483,8 +452,8 @@ lab.check("13.3", in_duckdb)
 # The cell above reads a table. Take its address and its options from the arguments.
 
 # %% [markdown] hint="13.3"
-# `connection.register("orders", rows)`, then `connection.sql(sql).to_arrow_table().to_pandas()`, or
-# `.df()`.
+# `duckdb.connect()` returns a connection. Then `connection.register("orders", rows)`, and
+# `connection.sql(sql).to_arrow_table().to_pandas()`, or `.df()`.
 
 
 # %% right="13.3"
@@ -555,19 +524,15 @@ def in_duckdb(sql, address, options=None):
 # %% [markdown]
 # ### Five questions, three engines
 #
-# Five ways to ask, from the lessons before: snapshot, read-optimised, time travel (as of the first
-# commit), incremental (since the first commit), and the change feed of the same window. Three functions
-# ask them in the language of each engine; after your predictions all are asked at once. `then` is the
-# table's first commit. The change feed begins at its requested time, the incremental query at its
-# completion time (lesson 12).
+# Five ways to ask, from the lessons before: snapshot, read-optimised, time travel (as of the first commit), incremental (since the
+# first commit), and the change feed of the same window. Three functions ask them in the language of each engine. `then` is the
+# table's first commit: the change feed begins at its requested time, the incremental query at its completion time (lesson 12).
 
 # %% equivalent="13.3"
 # without .with_storage_options(STORE): the lab has put the same into the environment
 
 # %%
 lab.use_reference("13.3")
-
-# %%
 COLUMNS = "order_id, customer_id, status, amount, partition_date"
 
 
@@ -590,8 +555,8 @@ first = {kind: lab.xray(lab.path(f"orders_{kind}")).instants[0] for kind in TYPE
 ask_spark("incremental", "orders_mor", first["mor"]).head(3)
 
 # %% [markdown]
-# This is a part of one answer. Trino has SQL for the past of a table. For changes it has no words of its
-# own, so we ask it whether it knows Spark's function.
+# That is a part of one answer. Trino's SQL knows a table's past. It has no words for changes, so we ask whether it knows Spark's
+# function.
 
 
 # %%
@@ -612,8 +577,7 @@ def ask_trino(query, table, then):
 
 
 # %% [markdown]
-# hudi-rs takes [options](https://github.com/apache/hudi-rs/blob/main/docs/reader-spec.md), and your function
-# hands them on.
+# hudi-rs takes [options](https://github.com/apache/hudi-rs/blob/main/docs/reader-spec.md), and your function hands them on.
 
 
 # %%
@@ -640,22 +604,14 @@ def ask_hudi_rs(query, table, then):
 # %% [markdown]
 # What comes back is one of three things:
 #
-# - `"same"`: the same rows as in Spark SQL. The six columns that our orders have are compared, in all
-#   rows; the time as milliseconds, because its types differ. The columns that Hudi adds are not.
+# - `"same"`: the same rows as in Spark SQL, in the six columns of our orders (the time as milliseconds),
 # - `"other"`: rows, but not the same, and no error,
 # - `"none"`: an error.
 #
-# **Predict** for the uncompacted Merge-on-Read table: what comes back when Trino is asked for the
-# *snapshot*?
+# **Predict** for the uncompacted Merge-on-Read table: what comes back when Trino is asked for the *snapshot*?
 
 # %%
 lab.predict("13.p3", ..., choices=("same", "other", "none"))
-
-# %% [markdown]
-# And to how many of the five questions does hudi-rs give the same rows? A number from 0 to 5.
-
-# %%
-lab.predict("13.p4", ..., tolerance=0)
 
 # %% name="matrix"
 from lab_env.lessons.l13.figures import EngineMatrix, query_engine
@@ -675,7 +631,7 @@ matrix = EngineMatrix(replies)
 verdicts = {engine: matrix.verdicts(engine, "mor") for engine in ENGINES}
 if with_trino:
     lab.record_actual("13.p3", verdicts["Trino"]["snapshot"])
-lab.record_actual("13.p4", list(verdicts["hudi-rs + DuckDB"].values()).count("same"))
+
 matrix
 
 # %% name="trino-answers" proof="Trino answers the Merge-on-Read snapshot read-optimised; hudi-rs agrees with Spark."
@@ -703,47 +659,40 @@ if with_trino:
     assert in_real_time["paid"][0] == 0
 
 # %% [markdown]
-# Read the amber cell twice. Asked for the snapshot of the Merge-on-Read table, **Trino gives the
-# read-optimised answer, and no error**. It has the ten new orders, which stand in a base file. It lacks
-# the ten payments of the same commit, which stand in the log. Such a state never existed: half a commit,
-# as in lesson 09. The name `orders_mor_rt` does not help: the proof above asked it, too. Trino's
-# documentation says so: on Merge-on-Read its connector (version 476, with Hudi 1.0.2 inside) supports
-# read-optimised queries only. But the query itself gives no hint. The
-# [wish for more](https://github.com/trinodb/trino/issues/14432) of 2022 was still open in November 2026.
+# Read the amber cell twice. Asked for the snapshot of the Merge-on-Read table, **Trino gives the read-optimised answer, and no
+# error**. It has the ten new orders, which are in a base file. It lacks the ten payments of the same commit, which are in the log.
+# Such a state never existed: half a commit, as in lesson 09. (The name `orders_mor_rt` does not help.) The documentation of
+# Trino 476 says that its connector supports only read-optimised queries on Merge-on-Read; the query gives no hint.
 #
-# On Copy-on-Write the three snapshots are the same. There is nothing to merge. hudi-rs merges logs,
-# looks back and reads increments, with the same rows as Spark. It has no change feed. Trino answers
-# neither for the past nor for changes, and gives the newest state only where no log is left.
+# > **Documented, not measured here.** The connector has moved: since 1.2.1 Hudi publishes its own for Trino,
+# > `org.apache.hudi:hudi-trino`, which merges logs
+# > ([RFC-105](https://github.com/apache/hudi/pull/18837)). Which one does your cluster run? These cells tell you.
+#
+# On Copy-on-Write the three snapshots are the same: there is nothing to merge. hudi-rs merges logs, looks back and reads increments,
+# with the same rows as Spark. It has no change feed. This Trino answers neither for the past nor for changes.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 16 minutes. The amber cell is the lesson. Ask before the run: "Trino does not
-# merge logs. Does it refuse, or does it answer?" Most expect an error. Then ask what a dashboard on it
-# would show. Common error with 13.3: all Parquet files, which is what DuckDB's own
-# `read_parquet('**/*.parquet')` reads. Short of time: run the three cells of questions unread.
+# *For instructors.* 14 minutes. The amber cell is the lesson. Ask before the run: "Trino does not merge logs. Does it refuse, or does
+# it answer?" Most expect an error. Then ask what a dashboard on it would show. Common error with 13.3: all Parquet files, which is what
+# DuckDB's own `read_parquet('**/*.parquet')` reads. Short of time: run the three cells of questions unread.
 
 # %% [markdown]
 # ## A job and a board that rely on it
 #
-# Lesson 11 reads increments with a bookmark. Say that a Spark job has kept one, and the next run is a
-# Python program with hudi-rs, or a query in Trino. Trino has no incremental query, but each row carries
-# `_hoodie_commit_time`, and people filter by it.
+# Lesson 11 reads increments from a bookmark. Say that a Spark job has kept one, and the next run is a Python program with hudi-rs, or a
+# query in Trino, where people filter by `_hoodie_commit_time`.
 #
-# There are two times that one could keep, and the timeline shows both: when the last commit that was read
-# was *completed*, as lesson 11 recommends, or when it was *requested*, which is the largest
-# `_hoodie_commit_time` among the rows.
-
-# %%
-lab.xray(lab.path("orders_cow"))
-
-# %% [markdown]
-# **Predict:** a job has read everything and keeps the largest `_hoodie_commit_time`. Nothing is new. How
-# many rows does Spark SQL deliver in the next run? A number; two more or less count, too.
+# **Predict:** a job has read everything and keeps the largest `_hoodie_commit_time`, a requested time. The last commit wrote twenty
+# rows. Nothing is new. How many rows does Spark SQL deliver in the next run? Two more or less count as right.
 
 # %%
 lab.predict("13.p5", ..., tolerance=2)
 
 
 # %%
+from lab_env.lessons.l13.figures import draw_differences
+
+
 def count_since(table, bookmark):
     """How many rows each engine delivers after a bookmark."""
     changes = f"hudi_table_changes('{table}', 'latest_state', '{bookmark}')"
@@ -759,11 +708,11 @@ def count_since(table, bookmark):
 
 
 # %% [markdown]
-# Two jobs have read the Copy-on-Write table to its end, with one bookmark each. A third has read only the
-# first commit of the Merge-on-Read table; twenty orders changed after it.
+# Two jobs have read the Copy-on-Write table to its end, with one bookmark each. A third has read only the first commit of the
+# Merge-on-Read table; twenty orders changed after it.
 
 # %% name="bookmarks"
-from lab_env.lessons.l13.figures import draw_differences
+
 
 last = lab.xray(lab.path("orders_cow")).instants[-1]
 delivered = {
@@ -782,24 +731,15 @@ if with_trino:
     assert list(by_bookmark["Trino"]) == [0, 0, 10]
 
 # %% [markdown]
-# Spark and hudi-rs agree: both compare **completion** times. A bookmark of one fits the other. With the
-# other time both deliver a commit again.
+# Spark and hudi-rs agree: both compare **completion** times. A bookmark of one fits the other.
 #
-# Trino's filter compares what stands in the column, the **requested** time, and so `_hoodie_commit_time`
-# works as its bookmark here. But a filter is no incremental query. It goes through all files of the table
-# (of some it may skip the rows, by the statistics in the file), and on a Merge-on-Read table it does not
-# see the logs: ten of twenty. One more gap does not show here: where two writers work at once, a commit
-# may be requested before the bookmark and completed after it. It never passes the filter.
-#
-# > **Documented, not measured here.** An earlier hudi-rs compared requested times: so says the source of
-# > its 0.5.0 development version of May 2026 (`timeline/selector.rs` of
-# > [hudi-rs](https://github.com/apache/hudi-rs)). The release 0.5.0, which we use, does not. Ask again
-# > with each upgrade: the cell above is the question.
+# Trino's filter compares the **requested** time, so `_hoodie_commit_time` works as its bookmark here. But a filter is no incremental
+# query. It goes through all files of the table, and on Merge-on-Read it does not see the logs: ten of twenty. Where two writers work, a
+# commit may be requested before the bookmark and completed after it. It never passes the filter.
 #
 # ### The board in the hall
 #
-# The shop's board shows **revenue by status**. The one in the hall is drawn by Trino, from the
-# Merge-on-Read table. The question is one statement that each engine understands:
+# The shop's board shows **revenue by status**. The one in the hall is drawn by Trino, from the Merge-on-Read table:
 
 # %%
 BOARD = "SELECT status, sum(amount) AS revenue FROM {} GROUP BY status"
@@ -828,11 +768,9 @@ if with_trino:
 #
 # ### Exercise 13.4 · Put the hall's board right
 #
-# Trino reads base files only. Complete the function: after it, the read-optimised answer for the table at
-# `path` is the newest state, however few commits have left logs. The procedure of lesson 06,
-# `CALL run_compaction(op => ..., path => ..., options => ...)`, does not know the options of our writes.
-# It takes options as one text, `name=value,name=value`. Pass it `QUICK`, and what makes it compact at
-# once.
+# Complete the function: after it, the read-optimised answer for the table at `path` is the newest state, however few commits have left
+# logs. The procedure of lesson 06, `CALL run_compaction(op => ..., path => ..., options => ...)`, does not know the options of our
+# writes. It takes options as one text, `name=value,name=value`: pass it `QUICK`, and what makes it compact now.
 
 
 # %% exercise="13.4"
@@ -896,8 +834,6 @@ def merge_logs(path):
 
 # %%
 lab.use_reference("13.4")
-
-# %%
 merge_logs(lab.path("orders_mor"))
 board = boards("orders_mor")
 board
@@ -909,57 +845,35 @@ assert all((board[engine] == board["Spark SQL"]).all() for engine in board.colum
 assert (board["Spark SQL"] == old_board["Spark SQL"]).all()
 
 # %% [markdown]
-# The same in all engines, to the cent, until the next payment. So choose the table type with the
-# *readers* in mind. If Trino must be right to the minute, take Copy-on-Write, or compact as often as
-# Trino's readers may lag (lesson 06).
-#
-# ### How long does it take?
-#
-# Now no log is left to merge. We ask each for the board, in turns, in five rounds. Each has answered
-# this question once, so its code is loaded. Each round of Trino opens a connection, each round of
-# hudi-rs opens the table, and Spark remembers the table by its name. So these are the times of a small
-# question as we ask it here, not of the engines alone.
-
-# %% name="race"
-from lab_env.lessons.l13.figures import race
-
-questions = {engine: (ask, BOARD.format("orders_mor")) for engine, ask in SQL_ENGINES.items()}
-in_memory = (in_duckdb, BOARD.format("orders"), address_of("orders_mor"))
-times = race(questions | {"hudi-rs + DuckDB": in_memory})
-times.frame().rename_axis("milliseconds")
-
-# %%
-times.verdicts().to_frame()
-
-# %% [markdown]
-# A lower median alone does not make an engine faster. It is named as the faster one only if the difference
-# exceeds the noise: all its rounds lie below those of the other, and the medians are farther apart than
-# either engine varies. Otherwise the verdict is `inconclusive` (lesson 20 teaches this rule). Nor do 1,210
-# rows say anything about a large table: Spark and Trino spread the work over many machines, hudi-rs reads
-# into the memory of one process.
+# The same in all engines, to the cent, until the next payment. So choose the table type with the *readers* in mind. If this Trino must
+# be right to the minute, take Copy-on-Write, or compact as often as its readers may lag (lesson 06).
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 14 minutes. For 13.p5 most say 0. Before 13.4 ask what else would put the board
-# right: Copy-on-Write, or another engine in the hall. Times vary; talk about the verdicts only. Short of
-# time: leave out the times.
+# *For instructors.* 11 minutes. For 13.p5 most say 0. Before 13.4 ask what else would put the board right: Copy-on-Write, or another
+# engine in the hall. Short of time: leave out the bookmarks.
 
 # %% [markdown]
+# > **In production**
+# > - Give every writer the sync options, or let one job run
+# >   [`hive_sync`](https://hudi.apache.org/docs/syncing_metastore) after all writes.
+# > - The metastore and Trino here ask for no password. Switch on
+# >   [authentication and TLS](https://trino.io/docs/current/security/overview.html).
+# > - Test an engine again with each upgrade, and read what Hudi
+# >   [documents for it](https://hudi.apache.org/docs/sql_queries).
+#
 # ## Key points
 #
-# - A metastore keeps names, columns, places and partitions. Hive sync tells it about them after each
-#   commit. A writer without the sync options leaves it behind, and Trino with it; no error says so.
-# - A Merge-on-Read table gets three names. Trino gives the read-optimised answer for all of them, so it
-#   is right only when no log is left.
+# - Hive sync tells the metastore names, columns and partitions after each commit; a writer without it leaves Trino behind, without an
+#   error.
+# - A Merge-on-Read table gets three names. The connector of Trino 476 gives the read-optimised answer for all of them.
 # - On Copy-on-Write, Spark, Trino and hudi-rs give the same snapshot.
-# - hudi-rs reads snapshots with logs, the past and increments without Java. All Parquet files of a folder
-#   are not the table: it is what its timeline says.
-# - Completion times are bookmarks for Spark and hudi-rs. `_hoodie_commit_time` is one for a filter.
-# - Testing an engine takes a minute. Test yours, with your versions.
+# - hudi-rs reads snapshots with logs, the past and increments without Java.
+# - Completion times are bookmarks for Spark and hudi-rs; `_hoodie_commit_time` is one for a filter.
 #
 # ## What's next
 #
-# This was how a table is queried. The next part runs the pipeline for real: windows, sources that change,
-# failures, and what all of it costs.
+# This was how a table is queried. The next part runs the pipeline for real: windows, sources that change, failures, and what all of it
+# costs.
 
 # %%
 spark.stop()

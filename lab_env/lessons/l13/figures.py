@@ -1,22 +1,18 @@
 """Shows the results of several engines for the same queries, as a matrix of rows and errors.
 
-Also shows the readers that deliver a wrong number of rows, and compares times by the benchmark's
-rule, which allows for noise.
+Also shows the readers whose number of delivered rows is not the number of new rows.
 """
 
 import re
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from html import escape
-from itertools import combinations
 
 import pandas as pd
 
 from lab_env.platform.display import heat as shown
 from lab_env.platform.display.palette import AMBER, GREEN, GREY
-from lab_env.tables.probes.verdict import HIGHER, LOWER, Spread, verdict
 
 SAME, OTHER, NONE = "same", "other", "none"
 MAX_ERROR_LENGTH = 90  # characters of an error that a cell shows; the hover text has all of it
@@ -153,38 +149,3 @@ def draw_differences(deliveries: pd.DataFrame, expected: str) -> str:
                 row += shown.cell(f"{number:,.0f}", heat=0.4 if differs else None)
         rows.append(row)
     return shown.table(rows, f"Amber: not the rows that are {expected}.")
-
-
-@dataclass(frozen=True, repr=False)
-class Race:
-    """The query times of engines that were run alternately."""
-
-    rounds: Mapping[str, list[float]]  # seconds by engine, round by round
-
-    def frame(self) -> pd.DataFrame:
-        """Return median, minimum and maximum of the rounds in milliseconds."""
-        frame = pd.DataFrame(self.rounds).agg(["median", "min", "max"]).T * 1000
-        return frame.rename(columns={"min": "least", "max": "most"}).round().astype(int)
-
-    def verdicts(self) -> pd.Series:
-        """Return the faster engine of each pair; `equal` or `inconclusive` if neither is faster."""
-        spreads = {engine: Spread.of(times) for engine, times in self.rounds.items()}
-        found = {}
-        for one, other in combinations(spreads, 2):
-            result = verdict(spreads[one], spreads[other])
-            found[f"{one} or {other}"] = {LOWER: one, HIGHER: other}.get(result, result)
-        return pd.Series(found, name="faster")
-
-
-def race(questions: Mapping[str, tuple], rounds: int = 5) -> Race:
-    """Query the engines alternately, so that other load on the machine affects all of them.
-
-    `questions` has for each engine a function that queries it, and the function's arguments.
-    """
-    times: dict[str, list[float]] = {engine: [] for engine in questions}
-    for _ in range(rounds):
-        for engine, (ask, *question) in questions.items():
-            began = time.perf_counter()
-            ask(*question)
-            times[engine].append(time.perf_counter() - began)
-    return Race(times)
