@@ -643,8 +643,7 @@ assert hanging_after == [("O-1", "paid"), ("O-202", "new")]
 # Two checks can stop her. Before it takes the lock to commit, a writer looks at its *own* heartbeat: if it was late,
 # others may have taken it for dead, and it gives up (`Heartbeat for instant ... has expired`). That is a
 # [**fence**](../docs/glossary.md#fence): whoever was declared dead must not act any more. And if her heart beats first,
-# right after she wakes up, her file or her instant is missing: `inflight does not exist`. (A writer that is frozen later,
-# while it holds the lock, is stopped by neither: the box above.)
+# right after she wakes up, her file or her instant is missing: `inflight does not exist`.
 #
 # The writer that *cleans* measures the silence by its own setting, so every writer of a table needs the same.
 #
@@ -682,7 +681,7 @@ assert abandoned.instants[-1].state == "inflight"
 # - whoever else is at work on the table is unharmed. In the table of the check somebody is: another write is unfinished,
 #   and its heartbeat is renewed all the time. The check then calls your function again, when nobody is dead.
 #
-# A write of yours may set O-1 to *paid* again, and nothing else. There is more than one good way.
+# A write of yours may set O-1 to *paid* again, and nothing else.
 
 # %%
 paid_again = make_orders(spark, 1, 1, "paid", 30)  # for a write of yours
@@ -780,8 +779,7 @@ assert {file.key for file in abandoned.uncommitted} <= {file.key for file in cle
 # cleaned up. In production **one job cleans**: twenty writers that all clean roll back the same failed writes at the same
 # time, and most commits are followed by an error (measured, not here).
 #
-# Meanwhile the customers of the first day have paid. You write that, with your options, and look at the board on the
-# shop's wall.
+# Meanwhile the customers of the first day have paid. Write that, with your options, and look at the shop's board.
 
 # %%
 upsert(make_orders(spark, 1, 100, "paid", 40), orders_path, **BACKFILL)
