@@ -1,6 +1,6 @@
 # ---
 # title: Two jobs write one table. Who wins, and does the loser know?
-# minutes: {teach: 40, do: 25}
+# minutes: {teach: 33, do: 24}
 # needs: ["05", "06", "08", "17"]
 # services: [minio, kafka, zookeeper]
 # jupyter:
@@ -15,7 +15,7 @@
 #
 # ## Questions
 #
-# - A backfill runs beside the stream, and both report success. Is everything in the table?
+# - A backfill runs next to the stream, and both report success. Is everything in the table?
 # - Which options make two writers notice each other, and what does the loser pay?
 # - How do I divide the work so that nobody loses?
 # - A writer died in the middle. Who cleans up, and when?
@@ -24,28 +24,25 @@
 #
 # At the end of this lesson you can
 #
-# - configure two jobs so that they notice a conflict, with one lock for both (18.1),
+# - configure two jobs so that they notice a conflict (18.1),
 # - divide a backfill so that it never writes a file that the stream writes (18.2),
 # - remove what a dead writer left, without a danger to the living (18.3).
-#
-# You will also know which tables take several writers without conflicts, and what a lock does not do.
 #
 # ## What you need
 #
 # Lesson 05: file groups, base files, the timeline. Lesson 06: compaction. Lesson 08: the bucket index.
-# Lesson 17: an unfinished write and its rollback. 65 minutes, with a good place to pause after the
+# Lesson 17: an unfinished write and its rollback. 57 minutes, with a good place to pause after the
 # second section.
 
 # %% [markdown]
 # ## Start
 #
-# You look after the shop's stream, which keeps the table of orders current. A colleague runs a backfill
-# that corrects orders. She works in a notebook of her own: a second IPython kernel, with a second Spark, a
-# second JVM. (No stream runs here. Each of its batches is one upsert, and what matters is when a write
-# begins and when it ends.)
+# You look after the shop's stream, which keeps the table of orders current. A colleague runs a backfill that
+# corrects orders. She works in a notebook of her own: a second IPython kernel, with a Spark and a JVM of its own.
+# (No stream runs here: each of its batches is one upsert.)
 #
-# So far the two of you share the object store, and this file with functions. The table has three hundred
-# orders, a hundred per day, and each day is a partition. All events are of 21 November, some minutes after nine.
+# So far the two of you share the object store, and this file with functions. The table has three hundred orders,
+# a hundred per day, and each day is a partition. All events are of 21 November, some minutes after nine.
 
 # %%
 import sys
@@ -103,9 +100,9 @@ colleague = Colleague(lab)
 spark = lab.start_spark(INTERPRETED)
 
 # %% [markdown]
-# The table is Copy-on-Write. We load it in two writes and let Hudi fill no small files, so that each day
-# lies in two file groups: O-201 to O-250 in one, O-251 to O-300 in the other.
-# `DEMO_OPTIONS` switch the metadata table and cleaning off; where that changes an answer, the text says so.
+# The table is Copy-on-Write. We load it in two writes and let Hudi fill no small files, so that each day lies in
+# two file groups: O-201 to O-250 in one, O-251 to O-300 in the other. `DEMO_OPTIONS` switch the metadata table and
+# cleaning off; where that changes an answer, the text says so.
 
 # %%
 from pyspark.sql import functions as F
@@ -123,9 +120,9 @@ lab.xray(orders_path)
 # %% [markdown]
 # ## Two writers, no agreement
 #
-# Two writes at the same time are a matter of milliseconds. To see them, we stop one: the next function starts
-# a write of O-201 in her notebook, through a gate that can hold back the store's answers, and freezes her JVM (SIGSTOP)
-# when her data file is there and her commit is not. Then you write. Then she goes on. We race on copies of the table.
+# Two writes at the same time are a matter of milliseconds. To see them, we stop one. The function `race` starts a
+# write of O-201 in her notebook, and freezes her JVM (SIGSTOP) when her data file is there and her commit is not.
+# Then you write. Then she goes on. We race on copies of the table.
 #
 # A write option that begins with `_` is kept in the commit: `_writer` tells the X-ray who wrote.
 
@@ -151,31 +148,24 @@ def status_of(table, *order_ids):
 
 
 # %% [markdown]
-# She sets O-201 to *paid*. You set O-1 to *cancelled*, an order of another day. Neither of you has
-# heard of locks: your options are those of lesson 05.
+# She sets O-201 to *paid*. You set O-1 to *cancelled*, an order of another day. Neither of you has heard of locks:
+# your options are those of lesson 05.
 #
-# **Predict:** whose change is in the table afterwards, and what does her notebook say?
+# **Predict:** whose change is in the table afterwards? (Think of lesson 17: what did the next writer do with a
+# write that was not complete?)
 
 # %%
 lab.predict("18.p1", ..., choices=("both", "yours only", "hers only", "neither"))
-
-# %%
-lab.predict("18.p2", ..., choices=("success", "an error"))
 
 # %%
 no_lock = scratch_copy(lab, orders_path, "no_lock")
 another_day = make_orders(spark, 1, 1, "cancelled", 11)
 my_run, her_run = race(no_lock, another_day, my_options={}, her_options={})
 no_lock_after = status_of(no_lock, "O-1", "O-201")
-no_lock_after
-
-# %%
 changed = {"O-201": "hers only", "O-1": "yours only"}
 kept = [changed[order] for order, status in no_lock_after if status != "new"]
 lab.record_actual("18.p1", kept[0] if len(kept) == 1 else "both" if kept else "neither")
-
-# %%
-lab.record_actual("18.p2", "success" if her_run.outcome == "committed" else "an error")
+no_lock_after
 
 # %%
 lab.xray(no_lock)
@@ -187,14 +177,14 @@ assert "rollback" in {instant.action for instant in lab.xray(no_lock).instants}
 
 # %% [markdown]
 # Look at the timeline: a **rollback** before your commit. Hudi's default is one writer per table, and such a writer
-# knows that nobody else is at work. So an unfinished write can only be the remains of a dead one (lesson 17), and
-# your write removed it before it began, with the file. She was alive. Her error speaks of a missing file, not of a
-# second writer; somebody who reads it looks for a fault of the store.
+# assumes that nobody else is at work. So an unfinished write can only be what a dead one left, and yours removed
+# it, with its file, before it began. She was alive. Her error names a missing file, not a second writer: whoever
+# reads it looks for a fault of the store.
 #
 # You had no file in common, not even a day. Whoever *starts* second rolls back everything that is unfinished.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 10 minutes. Start the two notebooks before you explain them: they take half a minute. Let the group
+# *For instructors.* 9 minutes. Start the two notebooks before you explain them: they take half a minute. Let the group
 # vote on 18.p1 with hands; "both" and "hers only" (the last one wins) are the usual answers. Short of time: leave out the
 # X-ray.
 
@@ -202,20 +192,11 @@ assert "rollback" in {instant.action for instant in lab.xray(no_lock).instants}
 # ## Optimistic: compare at the end
 #
 # Hudi's answer is [**optimistic concurrency control**](../docs/glossary.md#optimistic-concurrency-control) (OCC).
-# Nobody waits while data is written. Before a writer completes its instant it asks: has a commit
-# been completed since I began that changed one of *my* file groups? If so, that is a
-# [**conflict**](../docs/glossary.md#conflict). No other commit may come between this check and the writer's own,
-# so for this moment it takes a lock. That takes five options in **every** writer:
-#
-# | what | option |
-# |---|---|
-# | the mode: compare | `hoodie.write.concurrency.mode` = `OPTIMISTIC_CONCURRENCY_CONTROL` |
-# | what keeps the lock | `hoodie.write.lock.provider`, a class: the [lock provider](../docs/glossary.md#lock-provider) |
-# | its server, `host:port` | `hoodie.write.lock.zookeeper.url` |
-# | the lock's folder there | `hoodie.write.lock.zookeeper.base_path` |
-# | its name in the folder | `hoodie.write.lock.zookeeper.lock_key`; if it is missing, the table's name |
-#
-# With this mode nobody rolls back another's unfinished write before a write of its own either: it might be alive.
+# Nobody waits while data is written. Before a writer completes its instant it asks: has a commit been completed
+# since I began that changed one of *my* file groups? If so, that is a [**conflict**](../docs/glossary.md#conflict).
+# No other commit may come between this check and the writer's own, so for this moment it takes a lock, from a
+# [lock provider](../docs/glossary.md#lock-provider). And with this mode nobody rolls back another's unfinished write
+# before a write of its own: it might be alive.
 #
 # [ZooKeeper](../docs/glossary.md#zookeeper) is a small server that keeps a tree of nodes. A lock is a numbered node
 # below a path; who has the lowest number holds it, and when the holder's session ends, its node goes. The lab runs one:
@@ -226,13 +207,13 @@ LOCKS = f"/{lab.namespace}"  # this lesson's node in ZooKeeper
 ZOOKEEPER, LOCKS
 
 # %% [markdown]
-# ### Exercise 18.1 · One lock for both
+# ### Exercise 18.1 · Options for two jobs
 #
-# Write the function that gives a job its options. It gets the name of the job, `"stream"` or
-# `"backfill"`, and the path of the table, and returns a dictionary. Both jobs call it for the same table.
-# The lock's folder is `LOCKS`, which a reset of this lesson removes. The provider's class is
-# `org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider`. Add no retries yet: first we want to see
-# who loses.
+# Write the function that gives a job its options: the mode, and a lock in ZooKeeper. It gets the name of the job,
+# `"stream"` or `"backfill"`, and the path of the table, and returns a dictionary. Both jobs call it for the same
+# table. Hudi's page on [concurrency control](https://hudi.apache.org/docs/concurrency_control) has the options.
+# `ZOOKEEPER` is host and port in one, and the lock belongs in the folder `LOCKS`, which a reset of this lesson
+# removes. Add no retries yet: first we want to see who loses.
 
 
 # %% exercise="18.1"
@@ -253,8 +234,9 @@ def lock_options(job, table):
 lab.check("18.1", lock_options)
 
 # %% [markdown] hint="18.1"
-# Five options: the mode, the provider, and three that begin with `hoodie.write.lock.zookeeper.`. Which of
-# them may depend on the job?
+# Five options: `hoodie.write.concurrency.mode`, which is `OPTIMISTIC_CONCURRENCY_CONTROL`;
+# `hoodie.write.lock.provider`, the class `org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider`; and
+# `url`, `base_path` and `lock_key`, each after `hoodie.write.lock.zookeeper.`. Which of them may depend on the job?
 
 # %% [markdown] hint="18.1"
 # None of them: a lock works only if both take the same one. The name may depend on the table.
@@ -339,59 +321,57 @@ STREAM, BACKFILL = (lock_options(job, orders_path) for job in ("stream", "backfi
 same_file = make_orders(spark, 202, 202, "cancelled", 11)  # yours; hers is O-201
 
 # %% [markdown]
-# A race with your options, in one file: she sets O-201 to *paid*, you set O-202 to *cancelled*. She
-# began first. You finish first.
+# A race with your options, in one file: she sets O-201 to *paid*, you set O-202 to *cancelled*. She began first. You
+# finish first.
 #
 # **Predict:** who gets an error?
 
 # %%
-lab.predict("18.p3", ..., choices=("nobody", "you", "the colleague"))
+lab.predict("18.p2", ..., choices=("nobody", "you", "the colleague"))
 
 # %%
 one_file = scratch_copy(lab, orders_path, "one_file")
 my_run, her_run = race(one_file, same_file, my_options=STREAM, her_options=BACKFILL)
 one_file_after = status_of(one_file, "O-201", "O-202")
-print(one_file_after)
-HTML(draw_race(race_of(lab, one_file, my_run, her_run)))
-
-# %%
 outcomes = {"you": my_run.outcome, "the colleague": her_run.outcome}
 losers = [who for who, outcome in outcomes.items() if outcome != "committed"]
-lab.record_actual("18.p3", losers[0] if losers else "nobody")
+lab.record_actual("18.p2", losers[0] if losers else "nobody")
+print(one_file_after)
+HTML(draw_race(race_of(lab, one_file, my_run, her_run)))
 
 # %% name="loser-knows" proof="Of two writers of one file the first to finish wins, and the other gets a conflict."
 assert my_run.outcome == "committed" and "HoodieWriteConflictException" in her_run.outcome
 assert one_file_after == [("O-201", "new"), ("O-202", "cancelled")]
 
 # %% [markdown]
-# Time runs from left to right. Her bar is hatched while she was frozen; the green tick is your commit, the cross
-# her error. What is left of her work is wasted: a data file that no commit will ever count.
+# Time runs from left to right. Her bar is hatched while she was frozen; the green tick is your commit, the cross her
+# error. Her data file is wasted: no commit will ever count it.
 #
 # Look at the lowest lane. Each of you holds the lock **briefly**, a few times: to take an instant time, and to compare
-# and complete. (The winner takes it once more, to see whether old instants can be archived; that may be too short for
-# this picture.) Nobody holds it while data is written. So OCC is no queue: the second to finish loses its work. When
-# she wanted to complete, a newer commit with the same file group was there.
+# and complete. Nobody holds it while data is written. So OCC is no queue: the second to finish loses its work, and
+# learns it at the end. (With [early conflict
+# detection](https://hudi.apache.org/docs/concurrency_control#early-conflict-detection),
+# `hoodie.write.concurrency.early.conflict.detection.enable`, a writer also looks for others' markers before it writes a
+# file. Not tried here.)
 #
 # ### Only one of you follows the rules
 #
-# She forgot the options, or copied her job from an old one. You have them. Readers take the newest
-# complete file of each group, which is the one whose instant was *requested* last.
+# She forgot the options, or copied her job from an old one. You have them. Readers take the newest complete file of
+# each group: the one whose instant was *requested* last.
 #
 # **Predict:** what does her notebook say now, and is her change in the table?
 
 # %%
-lab.predict("18.p4", ..., choices=("error", "success, in the table", "success, not in the table"))
+lab.predict("18.p3", ..., choices=("error", "success, in the table", "success, not in the table"))
 
 # %%
 one_rule = scratch_copy(lab, orders_path, "one_rule")
 my_run, her_run = race(one_rule, same_file, my_options=STREAM, her_options={})
 one_rule_after = status_of(one_rule, "O-201", "O-202")
+success = "success, in the table" if one_rule_after[0][1] == "paid" else "success, not in the table"
+lab.record_actual("18.p3", success if her_run.outcome == "committed" else "error")
 print(one_rule_after)
 HTML(draw_race(race_of(lab, one_rule, my_run, her_run)))
-
-# %%
-success = "success, in the table" if one_rule_after[0][1] == "paid" else "success, not in the table"
-lab.record_actual("18.p4", success if her_run.outcome == "committed" else "error")
 
 # %%
 lab.xray(one_rule)
@@ -403,44 +383,42 @@ assert one_rule_after == [("O-201", "new"), ("O-202", "cancelled")]
 # %% [markdown]
 # Two commits, two green ticks, and O-201 is as it was: a [**lost update**](../docs/glossary.md#lost-update). Your mode
 # forbids you to roll her back. Hers does not compare, and she wrote her file from what she had read before your commit.
-# The X-ray shows two new files in one group. Hers completed last, but readers take yours, because it was requested later.
+# The X-ray shows two new files in one group: hers completed last, but readers take yours, which was requested later.
 #
-# This is one of several ways in which it can go wrong. It went like this because she finished last and because
-# `DEMO_OPTIONS` switch cleaning off. If she begins second, she rolls *you* back, as in the first race. And with cleaning on,
-# Hudi's default, your clean would look for her heartbeat (the last section). A single writer has none, so it would take
-# her for dead, and her commit would fail. (Read in Hudi 1.1.1's code, not tried here.)
+# (It went like this because she finished last and nobody cleans. If she begins second, she rolls *you* back. With
+# cleaning on, Hudi's default, your clean finds no heartbeat of hers, which the last section explains, and takes her for
+# dead. Read in Hudi 1.1.1's code, not tried here.)
 #
-# So **every** writer needs the options, also the job that runs once, and also one that plans a compaction or a
-# clustering of its own beside the stream (lesson 06): to plan is to write on the timeline. In the shop's own pipeline
-# `LAB_LOCK=zookeeper` switches them on for its streams, and `second_writer` in `lab_env/pipeline/options.py` has all that
-# another job needs. A stream needs an identifier of its own as well (lesson 17), or Hudi refuses to start it.
+# So **every** writer needs the options: also the job that runs once, and one that plans a compaction or a clustering of
+# its own (lesson 06). They are not all. Every writer must leave the metadata table on: one write with it off [deletes
+# it](https://github.com/apache/hudi/pull/5186) for everybody, so do not copy `DEMO_OPTIONS`. And each stream needs an
+# identifier of its own (lesson 17). `second_writer` in `lab_env/pipeline/options.py` has all that another job of the shop
+# needs.
 #
-# > **Measured once by hand, not here.** A lock has limits, too. We froze a writer *while it held the lock*, after it had
-# > compared. After two seconds its session in ZooKeeper expired and the next writer got the lock, compared and committed. Then
-# > the first one woke up and committed, too: a lost update. (Hudi 1.1.1, `session_timeout_ms` 2000. By default Hudi asks
-# > for a minute. This lab's server grants that; a server's default is at most 20 of its ticks.)
+# > **Measured once by hand, not here** (Hudi 1.1.1). We froze a writer *while it held the lock*, after it had compared.
+# > Its session in ZooKeeper expired; the next writer got the lock and committed. Then the first one woke up and
+# > committed, too: a lost update. (The session was two seconds long; by default Hudi asks for a minute.)
 #
-# **A good place to pause.** To go on another day, type `lab goto 18c` in a terminal: it runs everything to
-# here again.
+# **A good place to pause.** To go on another day, type `lab goto 18c` in a terminal: it runs everything to here again.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 20 minutes. In 18.1 the common answer is a provider without the mode: a lock around each
-# commit, and nobody compares. Draw the two questions apart: who may change the timeline now (lock), and has somebody
-# changed my files (mode)? Short of time: solve 18.1 together, never leave out *Only one of you follows the rules*.
+# *For instructors.* 19 minutes. In 18.1 the common answer is a provider without the mode: a lock around each commit, and
+# nobody compares. Another is a lock per job, which its two arguments suggest. Draw the two questions apart: who may
+# change the timeline now (lock), and has somebody changed my files (mode)? Short of time: solve 18.1 together, never
+# leave out *Only one of you follows the rules*.
 
 # %% [markdown]
 # ## Divide the work
 #
-# A conflict costs a whole write. It is better to avoid it: jobs that write different file groups cannot
-# conflict. A backfill of old days beside the stream of today is the usual case. The two of you swap roles
-# now: she writes the stream's batches, and you do the backfill.
+# A conflict costs a whole write. Better to avoid it: jobs that write different file groups cannot conflict. The two of
+# you swap roles now: she writes the stream's batches, and you do the backfill.
 #
 # ### Exercise 18.2 · What may the backfill write now?
 #
 # Write the function `write_now`. It gets the corrections of the backfill and the next batch of the stream, two
-# DataFrames like those of `make_orders`; all of their orders are in the table already. It returns the corrections
-# that can be written beside this batch without a conflict. The others wait. Corrections of a day that the batch
-# leaves alone must not wait.
+# DataFrames like those of `make_orders`; all of their orders are in the table already. It returns the corrections that
+# can be written next to this batch without a conflict. The others wait. Corrections of a day that the batch leaves alone
+# must not wait.
 
 
 # %% exercise="18.2"
@@ -522,15 +500,13 @@ assert divided_after == [("O-1", "corrected"), ("O-200", "corrected"), ("O-201",
 assert not race_of(lab, orders_path, my_run, her_run).wasted
 
 # %% [markdown]
+# In production you do not know the stream's next batch. Divide by day: the backfill leaves alone what the stream still
+# writes. And keep retries (below), for the late event of an old day.
+#
 # ### What the comparison does not see
 #
-# Hudi compares file groups, not keys. Suppose that both of you *create* order O-301: a customer has sent it
-# twice. It is the first order of a new day, so each writer makes a new file for it.
-#
-# **Predict:** how many rows has O-301 afterwards?
-
-# %%
-lab.predict("18.p5", ..., choices=("1", "2"))
+# Suppose that both of you *create* order O-301: a customer has sent it twice. It is the first order of a new day. How
+# many rows has it afterwards?
 
 # %%
 twice = scratch_copy(lab, orders_path, "twice")
@@ -539,24 +515,20 @@ my_run, her_run = race(twice, created, BACKFILL, STREAM, her_orders=(301, 301))
 twice_after = status_of(twice, "O-301")
 twice_after
 
-# %%
-lab.record_actual("18.p5", str(len(twice_after)))
-
 # %% name="inserts-double" proof="Two writers that create the same key in two new files both commit, and the key is there twice."
 assert my_run.outcome == her_run.outcome == "committed"
 assert len(twice_after) == 2
 
 # %% [markdown]
-# A record key is no constraint as in a database: the index looks for a key among the files that are there when
-# the write begins. You wrote different *files*, so Hudi saw no conflict. Where new keys may come from two writers, let
-# the key decide the file: with a **bucket index** each new key has its file group in advance, and the two would conflict.
-# (Read in Hudi 1.1.1's code, not tried here.)
+# A record key is no constraint as in a database: the index looks for a key among the files that are there when the write
+# begins. Each of you found none and made a new *file*, so Hudi saw no conflict. Where new keys may come from two writers,
+# let the key decide the file: with a **bucket index** the two would conflict. (Read in Hudi 1.1.1's code, not tried here.)
 #
-# ### Merge-on-Read, and no conflict at all
+# ### Two logs for one file group
 #
-# If a writer only adds a log file, must anybody lose? Two tries on a Merge-on-Read table with a simple bucket
-# index (simple: the number of buckets is fixed). First with the same options as before, but she tries again when she
-# loses: `hoodie.write.num.retries.on.conflict.failures` repeats the whole write.
+# If a writer only adds a log file, must anybody lose? First the same options, on a Merge-on-Read table with a simple
+# bucket index (simple: the number of buckets is fixed). This time she tries again when she loses:
+# `hoodie.write.num.retries.on.conflict.failures` repeats the whole write.
 
 # %%
 MOR = {
@@ -582,20 +554,20 @@ drawn = race_of(lab, retried, my_run, her_run)
 assert drawn.wasted["colleague"] > 0.5 * drawn.written["colleague"] > 0
 
 # %% [markdown]
-# Both changes are in the table. But look at her bytes: the first log is wasted. Optimistic control compares file
-# groups, and does not ask whether a log beside a log would have done.
+# Both changes are in the table. But look at her bytes: the first log is wasted. Optimistic control compares file groups;
+# it does not ask whether two logs side by side would do.
 #
-# [**Non-blocking concurrency control**](../docs/glossary.md#non-blocking-concurrency-control) is the mode that
-# does. It needs Merge-on-Read, because of the logs, and a simple bucket index, so that each key has one place for
-# all writers. It takes the lock, too, for the times of its instants. Both of you write the **same orders** now: she sets
-# O-201 and O-202 to *paid* at 9:10. You cancel both: O-201 with an older event, from 9:05, and O-202 with a newer one, from
-# 9:15. She began first, you finish first.
+# [**Non-blocking concurrency control**](../docs/glossary.md#non-blocking-concurrency-control) is the mode that does. It
+# needs Merge-on-Read, because of the logs, and a simple bucket index, so that each key has one place for all writers. It
+# takes the lock, too, for the times of its instants. Both of you write the **same orders** now: she sets O-201 and O-202
+# to *paid* at 9:10. You cancel both: O-201 with an older event, from 9:05, and O-202 with a newer one, from 9:15. She
+# began first, you finish first.
 #
 # **Predict:** what does the table say about O-201 and O-202?
 
 # %%
 both_orders = ("paid, paid", "paid, cancelled", "cancelled, paid", "cancelled, cancelled")
-lab.predict("18.p6", ..., choices=both_orders)
+lab.predict("18.p4", ..., choices=both_orders)
 
 # %%
 BLOCK_NOBODY = {"hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL"}
@@ -605,10 +577,8 @@ options = STREAM | MOR | BLOCK_NOBODY
 two_logs = scratch_copy(lab, mor_path, "two_logs")
 my_run, her_run = race(two_logs, older.union(newer), options, options, her_orders=(201, 202))
 two_logs_after = status_of(two_logs, "O-201", "O-202")
+lab.record_actual("18.p4", ", ".join(status for _, status in two_logs_after))
 lab.xray(two_logs)
-
-# %%
-lab.record_actual("18.p6", ", ".join(status for _, status in two_logs_after))
 
 # %% name="non-blocking" proof="Two non-blocking writers of the same orders both commit; the higher ordering value wins."
 assert my_run.outcome == her_run.outcome == "committed"
@@ -616,35 +586,29 @@ assert two_logs_after == [("O-201", "paid"), ("O-202", "cancelled")]
 assert not race_of(lab, two_logs, my_run, her_run).wasted
 
 # %% [markdown]
-# Two logs in one file group, from two writers at the same time. Who finishes first does not matter: readers merge by
-# the ordering field (lesson 04). Choose it with care: it alone decides.
-#
-# > **Documented, not measured here.** Locks need no server where the store can say "only if nobody was first":
-# > S3 refuses a `PutObject` with `If-None-Match: *` if the object exists. Hudi has a lock provider that uses it
-# > (`StorageBasedLockProvider`), but for S3 its client is in `hudi-aws`, which is not among this course's packages.
-# > (Hudi's documentation, read November 2026.)
+# Two logs in one file group, from two writers at the same time. Who finishes first does not matter: readers merge by the
+# ordering field (lesson 04). Choose it with care: it alone decides.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 20 minutes. In 18.2 "different rows" is the answer to wait for: ask what a writer replaces, a
+# *For instructors.* 16 minutes. In 18.2 "different rows" is the answer to wait for: ask what a writer replaces, a
 # row or a file. Short of time: leave out the first of the two tries on Merge-on-Read.
 
 # %% [markdown]
 # ## Dead or only slow?
 #
-# With several writers nobody may roll back another's unfinished write just because it is unfinished. But some
-# writers really die. How can the others tell? A writer with one of these two modes renews a small file while it works, its
+# With several writers nobody may roll back another's unfinished write just because it is unfinished. But some writers
+# really die. How can the others tell? With one of these two modes a writer renews a small file while it works, its
 # [**heartbeat**](../docs/glossary.md#heartbeat). By default it does so every 60 seconds, and counts as dead after two
-# renewals that are missing; here every second, and after four. (Two would be near the edge: the store notes times in whole
-# seconds.)
+# missed renewals; here every second, and after four.
 #
-# Your colleague's process hangs for five seconds: a long garbage collection, a laptop that sleeps. Meanwhile
-# you write, with cleaning on. Only cleaning looks for expired heartbeats. By default Hudi cleans after each write;
-# `DEMO_OPTIONS` have switched that off until now.
+# Your colleague's process hangs for five seconds: a long garbage collection, a laptop that sleeps. Meanwhile you write,
+# with cleaning on: only cleaning looks for expired heartbeats. By default Hudi cleans after each write; `DEMO_OPTIONS`
+# have switched that off until now.
 #
 # **Predict:** she wakes up and wants to commit what she has written. What happens?
 
 # %%
-lab.predict("18.p7", ..., choices=("she commits", "her commit fails", "your write is lost"))
+lab.predict("18.p5", ..., choices=("she commits", "her commit fails", "your write is lost"))
 
 # %%
 import time
@@ -665,12 +629,10 @@ with colleague.frozen_while_writing(hanging, HER_CODE) as her_run:
     options = STREAM | QUICK | CLEANING
     my_run = attempt(upsert, another_file, hanging, _writer="you", **options)
 print(my_run, her_run, sep="\n")
-lab.xray(hanging)
-
-# %%
 hanging_after = status_of(hanging, "O-1", "O-202")
 her_end = "she commits" if her_run.outcome == "committed" else "her commit fails"
-lab.record_actual("18.p7", her_end if ("O-1", "paid") in hanging_after else "your write is lost")
+lab.record_actual("18.p5", her_end if ("O-1", "paid") in hanging_after else "your write is lost")
+lab.xray(hanging)
 
 # %% name="fenced" proof="A writer whose heartbeat has expired is rolled back, and cannot commit when it wakes up."
 assert my_run.outcome == "committed" and her_run.outcome not in ("", "committed")
@@ -678,20 +640,17 @@ assert "rollback" in {instant.action for instant in lab.xray(hanging).instants}
 assert hanging_after == [("O-1", "paid"), ("O-202", "new")]
 
 # %% [markdown]
-# Two nets wait for her. Before it takes the lock to commit, a writer looks at its *own* heartbeat: if it was late, others
-# may have taken it for dead, and it gives up (`Heartbeat for instant ... has expired`). That is a
-# [**fence**](../docs/glossary.md#fence): whoever was declared dead must not act any more. And if her heart happens
-# to beat first, right after she wakes up, her file or her instant is missing: `inflight does not exist`. Which it is
-# depends on a few milliseconds; the cell shows it. (A writer looks only once. One that is frozen later, while it holds
-# the lock, is stopped by neither: that was the box above.)
+# Two checks can stop her. Before it takes the lock to commit, a writer looks at its *own* heartbeat: if it was late,
+# others may have taken it for dead, and it gives up (`Heartbeat for instant ... has expired`). That is a
+# [**fence**](../docs/glossary.md#fence): whoever was declared dead must not act any more. And if her heart beats first,
+# right after she wakes up, her file or her instant is missing: `inflight does not exist`.
 #
-# The price of quick clean-ups is that a slow writer loses. The one that *cleans* measures the silence by its own setting, so
-# every writer of a table needs the same.
+# The writer that *cleans* measures the silence by its own setting, so every writer of a table needs the same.
 #
 # ### Exercise 18.3 · What the dead leave
 #
-# Now her machine breaks down, in the middle of a write to the table itself. Then hours pass, and her heartbeat is long
-# silent. (We do not wait: a heartbeat that is missing counts as expired, so we remove it.)
+# Now her machine breaks down, in the middle of a write to the table itself. Hours pass, and her heartbeat is long silent.
+# (We do not wait: a heartbeat that is missing counts as expired, so we remove it.)
 
 # %%
 from lab_env.lessons.l18.colleague import forget_heartbeats
@@ -713,18 +672,16 @@ assert abandoned.instants[-1].state == "inflight"
 # %% [markdown]
 # Her notebook is gone with her machine. To race again, start a new one: `colleague = Colleague(lab)`.
 #
-# An instant that stays inflight is not only untidy. It holds up archiving and cleaning of all that is newer. (Read in
-# Hudi 1.1.1's code, not measured here.)
-#
-# Write the function that cleans up a table, whose path it gets. Afterwards
+# An instant that stays inflight holds up archiving and cleaning of all that is newer. (Read in Hudi 1.1.1's code, not
+# measured here.) Write the function that cleans up a table, whose path it gets. Afterwards
 #
 # - nothing of her write is left, neither on the timeline nor in the folders,
 # - the timeline tells what happened,
 # - all 300 orders are there,
-# - whoever else is at work on the table is unharmed. In the table of the check somebody is: another write is
-#   unfinished, and its heartbeat is renewed all the time. The check then calls your function again, when nobody is dead.
+# - whoever else is at work on the table is unharmed. In the table of the check somebody is: another write is unfinished,
+#   and its heartbeat is renewed all the time. The check then calls your function again, when nobody is dead.
 #
-# A write of yours may set O-1 to *paid* again, and nothing else. There is more than one good way.
+# A write of yours may set O-1 to *paid* again, and nothing else.
 
 # %%
 paid_again = make_orders(spark, 1, 1, "paid", 30)  # for a write of yours
@@ -817,13 +774,12 @@ assert "rollback" in {instant.action for instant in cleaned.new_instants}
 assert {file.key for file in abandoned.uncommitted} <= {file.key for file in cleaned.gone_files}
 
 # %% [markdown]
-# Never remove a file of the timeline by hand: the data file that it speaks of would stay for ever. And a plain write
-# with several writers' options is not enough here, unlike in lesson 17, because `DEMO_OPTIONS` switch cleaning off. With
-# Hudi's defaults every write cleans, and the next one would have done it. It matters where a stream leaves cleaning to a
-# job of its own: then that job must run.
+# Never remove a file of the timeline by hand: the data file that it names would stay for ever. A plain write was not
+# enough here, because `DEMO_OPTIONS` switch cleaning off; with Hudi's defaults the next write of anybody would have
+# cleaned up. In production **one job cleans**: twenty writers that all clean roll back the same failed writes at the same
+# time, and most commits are followed by an error (measured, not here).
 #
-# Meanwhile the customers of the first day have paid. You write that, with your options, and look at the board on the
-# shop's wall.
+# Meanwhile the customers of the first day have paid. Write that, with your options, and look at the shop's board.
 
 # %%
 upsert(make_orders(spark, 1, 100, "paid", 40), orders_path, **BACKFILL)
@@ -842,22 +798,28 @@ assert counted["paid"] == (101, 6261.0) and counted["corrected"][0] >= 100
 # Nothing of her last write is there.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 15 minutes. Ask before 18.3: how does a program know that another one is dead? (It cannot;
+# *For instructors.* 13 minutes. Ask before 18.3: how does a program know that another one is dead? (It cannot;
 # it can only make sure that the other one does no harm.) Common wrong answer of 18.3: to delete the file that shows
 # `inflight`. Short of time: leave out the kill, show the X-ray of `hanging`, solve 18.3 together.
 
 # %% [markdown]
+# > **In production**
+# > - Every writer has the same mode, the same lock and the metadata table, and one job cleans: [deployment
+# >   models](https://hudi.apache.org/docs/concurrency_control).
+# > - Run [three ZooKeeper servers](https://zookeeper.apache.org/doc/current/zookeeperStarted.html) or more, or none:
+# >   Hudi's storage-based provider keeps the lock in the object store itself (for S3 in `hudi-aws`; not tried here).
+# > - Keep the default heartbeat of a minute: a quick one rolls back whoever is only slow
+# >   ([settings](https://hudi.apache.org/docs/configurations)).
+#
 # ## Key points
 #
 # - By default Hudi takes another's unfinished write for a dead one, and rolls it back.
-# - Optimistic control compares file groups when a writer completes. The first to finish wins; the other one fails and
-#   loses its work. It needs the mode, a lock provider and one lock for all, **in every writer**.
-# - If one writer lacks the options, anything may happen: a living write is rolled back, or both report success and a
-#   change is lost.
-# - The lock is held for moments, and it does not keep keys unique: two new rows in two new files do not conflict.
-# - Jobs that write different partitions or file groups do not conflict. With non-blocking control even writers of one file
-#   group do not; it needs Merge-on-Read, a simple bucket index, a useful ordering field, and the lock for its instant times.
-# - Cleaning rolls back a writer whose heartbeat has expired. The fence keeps it from committing later.
+# - Optimistic control compares file groups when a writer completes: the first to finish wins, the other loses its work.
+#   **Every** writer needs the mode and the same lock, or a change is lost and both report success.
+# - The lock is held for moments, and it does not keep keys unique.
+# - Jobs that write different partitions do not conflict; with non-blocking control even writers of one file group do not,
+#   and the ordering field decides.
+# - Cleaning rolls back a writer whose heartbeat has expired, and the fence keeps it from committing later.
 #
 # ## What's next
 #

@@ -78,7 +78,7 @@ def one_lock_for_both(lab, lock_options):
             my_run = attempt(write, one_order(lab.spark, mine, "cancelled"), table, stream)
     except WriteFailed as failure:
         why = failure.outcome[:300]
-        expect(False, "{}: {}. Compare each name and value with the table above.", NO_RACE, why)
+        expect(False, "{}: {}. Compare each name and value with Hudi's page.", NO_RACE, why)
     outcomes = {YOU: my_run.outcome, COLLEAGUE: her_run.outcome}
     # By Spark, because readers may differ where writers do not agree on a lock.
     rows = rows_at(lab, table).select("order_id", "status").collect()
