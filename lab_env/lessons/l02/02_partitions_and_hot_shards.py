@@ -271,7 +271,8 @@ by_customer.head(3)
 # ### Exercise 02.2 · Read a partition
 #
 # Complete the function: it reads one partition from its first event to its last and returns the events as a list of
-# dictionaries, in sequence. Kafka deletes old events, so a partition may be empty, and its first offset need not be 0.
+# dictionaries, in sequence. An event's number in its partition is its [**offset**](../docs/glossary.md#offset). Kafka
+# deletes old events, so a partition may be empty, and its first offset need not be 0.
 # If Kafka reports an error, let it come out: a shorter list would look complete. The methods of `Consumer` are in
 # [the client's documentation](https://docs.confluent.io/platform/current/clients/confluent-kafka-python/html/index.html).
 
@@ -1010,8 +1011,8 @@ assert (large == 2 * ours).all() and (large_for_four == 2 * large).all()
 
 # %% [markdown]
 # > **In production**
-# > - A topic has several replicas; here it has one. Replication factor 3 with
-# >   [`min.insync.replicas`](https://kafka.apache.org/documentation/#topicconfigs_min.insync.replicas) 2 is common.
+# > - Topics are made by reviewed configuration, not by the first event with a misspelt name
+# >   ([`auto.create.topics.enable`](https://kafka.apache.org/documentation/#brokerconfigs_auto.create.topics.enable)).
 # > - All producers of a topic use the same hash. This client's default is CRC32, that of Java's clients murmur2
 # >   ([`partitioner`](https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md)).
 # > - Adding partitions [moves keys](https://kafka.apache.org/documentation/#basic_ops_modify_topic): stop the producers,
