@@ -34,8 +34,8 @@ HTML(draw_board(board_as_sent(recording())))
 #
 # ## Start
 #
-# Every lesson starts with this cell. It starts the services if they are not running, and deletes what an earlier run of
-# *this* lesson left behind.
+# Every lesson starts with this cell. It starts the services if need be, and deletes what an earlier run of *this* lesson
+# left behind.
 
 # %%
 from lab_env import Lab
@@ -45,30 +45,27 @@ lab
 
 # %% [markdown]
 # These are real servers on your machine: the object store is MinIO, which speaks Amazon's S3 protocol, and the broker is
-# Apache Kafka. When you restart this notebook's kernel, they stay. The MinIO console shows every object that the course
-# writes; user and password are in the file `secrets.json` of the lab's folder (`.lab` by default).
-#
-# Here is what the course builds with them:
+# Apache Kafka. They outlive this notebook's kernel. The MinIO console shows every object that the course writes (user and
+# password: `secrets.json` in the folder `.lab`). Here is what the course builds with them:
 
 # %%
 lab.architecture()
 
 # %% [markdown]
-# Read it from left to right. [**Locust**](../docs/glossary.md#locust) plays the shop's customers and sends *order events*:
-# an order is created, updated, cancelled, or erased because the customer asks for it. **Kafka** keeps the events of one
-# order in order. **Spark** reads them as a stream and writes them three times: to JSON files and to one table of each
+# From left to right: [**Locust**](../docs/glossary.md#locust) plays the shop's customers and sends *order events*: an order
+# is created, updated, cancelled, or erased at the customer's wish. **Kafka** keeps each order's events in sequence. **Spark**
+# reads them as a stream and writes them three times: to JSON files and to one table of each
 # **Hudi** type. A [**lakehouse**](../docs/glossary.md#lakehouse) is this last part: tables with keys, updates and
 # history, made of ordinary files on an object store.
 #
-# This is one minute of live load, in a recorded run. (`make tour`, in a terminal, does the same on your machine in about
-# two minutes.)
+# This is one minute of live load, in a recorded run:
 
 # %%
 HTML(draw_tour())
 
 # %% [markdown]
-# The further left a line, the fresher the board. The title compares files and tables with the shop's own record of what
-# it sent. At the end of the course you can build, break and repair each part of this.
+# The further left a line, the fresher the board. The title compares files and tables with the shop's record of what it
+# sent. At the end of the course you can build, break and repair each part of this.
 #
 # ## Questions
 #
@@ -117,8 +114,7 @@ orders.show()
 # - the [**partition path**](../docs/glossary.md#partition-path) tells in which folder a row is stored: one per
 #   `partition_date`.
 #
-# **Predict:** into how many data files does this write put the three rows? Put your guess in place of the dots. (The
-# first write takes about 10 seconds.)
+# **Predict:** into how many data files does this write put the three rows? Put your guess in place of the dots.
 
 # %%
 lab.predict("00.p1", ..., tolerance=0)
@@ -159,8 +155,7 @@ assert after_insert.objects > 10
 # file: it stores rows column by column.) All other objects are bookkeeping, nearly all of it under `.hoodie`: the
 # [**timeline**](../docs/glossary.md#timeline), which names every write, the [**metadata
 # table**](../docs/glossary.md#metadata-table), which saves readers from listing folders, and the table's settings. The
-# bookkeeping makes a table of a folder of files. (Most bytes of such a small file are a nearly empty filter for 60,000
-# keys, Hudi's default: lesson 05.)
+# bookkeeping makes a table of a folder of files.
 #
 # Each dot of the drawing is an [**instant**](../docs/glossary.md#instant): one action on the timeline, such as a write.
 # Below it are the files that this action made.
@@ -196,8 +191,7 @@ table.select(columns).orderBy("order_id").show()
 # cheap.withColumn("campaign", F.lit("autumn")).withColumn("amount", F.expr("amount * 0.9"))
 # ```
 #
-# Or use SQL: `orders.createOrReplaceTempView("all_orders")` names a DataFrame, and `spark.sql("SELECT ... FROM
-# all_orders")` returns a new one.
+# SQL is as good: `orders.createOrReplaceTempView("all_orders")` names a DataFrame for `spark.sql`.
 
 # %% exercise="00.1"
 from pyspark.sql import functions as F
@@ -281,9 +275,8 @@ def pay(order_id, path):
 # without **table_options in paid.write.format('hudi').options: the table keeps its keys
 
 # %% [markdown]
-# When you are stuck, `lab.hint("00.1")` helps, one hint at a time. After your first attempt,
-# `lab.solution("00.1")` shows an answer. `lab.progress()` shows how far you are in the course. Later cells
-# use your answer; without one, `lab.use_reference` supplies ours.
+# When you are stuck, `lab.hint("00.1")` helps, one hint at a time. After your first attempt, `lab.solution("00.1")` shows
+# an answer. Later cells use your answer; without one, `lab.use_reference` supplies ours.
 
 # %%
 lab.use_reference("00.1")
@@ -303,11 +296,9 @@ table.select(columns).orderBy("order_id").show()
 
 # %%
 after_update = lab.xray(path, since=after_insert)
-after_update
-
-# %%
 rows = table.count()
 lab.record_actual("00.p2", f"{rows} rows, {len(after_update.files)} files")
+after_update
 
 # %% proof="The update changed O-1 to paid: still three rows, now three data files."
 assert rows == 3  # an update, not a fourth row
@@ -532,9 +523,8 @@ verdict
 assert verdict.ok and in_table < in_messages
 
 # %% [markdown]
-# The messages have each change of an order as a row of its own, and resends, so the `GROUP BY` counts orders several
-# times. The table has one row per order, in its newest version, and the ledger finds no difference. So the board can go
-# on the wall:
+# The messages have each change of an order, and resends, so the `GROUP BY` counts orders several times. The table has one
+# row per order, in its newest version, and the ledger finds no difference. So the board can go on the wall:
 
 # %%
 HTML(draw_board(board))
@@ -566,7 +556,7 @@ HTML(draw_board(board))
 #
 # ## What's next
 #
-# Lesson 01 builds the load generator. (`make tour` is the best picture of where this course leads.)
+# Lesson 01 builds the load generator. `make tour`, in a terminal, runs the whole pipeline on your machine in two minutes.
 
 # %%
 spark.stop()
