@@ -28,14 +28,14 @@ from lab_env.shop.record import recording
 HTML(draw_board(board_as_sent(recording())))
 
 # %% [markdown]
-# With an hour of messages in memory that is easy. But the messages never end; some arrive late, some
-# twice, some are broken; customers ask to be forgotten; and others want to query the same orders. So we
-# need servers that run for longer than a notebook.
+# With an hour of messages in memory that is easy. But the messages never end; some arrive late, some twice, some are
+# broken; customers ask to be forgotten; and others want to query the same orders. So we need servers that outlive a
+# notebook.
 #
 # ## Start
 #
-# Every lesson starts with this cell. It starts the services if they are not running, and clears what
-# an earlier run of *this* lesson left behind. Other lessons' tables are not touched.
+# Every lesson starts with this cell. It starts the services if need be, and deletes what an earlier run of *this* lesson
+# left behind.
 
 # %%
 from lab_env import Lab
@@ -44,35 +44,28 @@ lab = Lab.start("00")
 lab
 
 # %% [markdown]
-# These are real servers on your machine: the object store is MinIO, which speaks Amazon's S3
-# protocol, and the broker is Apache Kafka. They run outside this notebook. When you restart the
-# kernel, they stay. The MinIO console shows every object that this course writes; user and password
-# are in the file `secrets.json` of the lab's folder (`.lab`, if you have not set another). (MinIO's project was archived in
-# April 2026. The lab builds its last source, which gets no fixes: good for learning, not for data that matters.)
-#
-# Here is what the course builds with them:
+# These are real servers on your machine: the object store is MinIO, which speaks Amazon's S3 protocol, and the broker is
+# Apache Kafka. They outlive this notebook's kernel. The MinIO console shows every object that the course writes (user and
+# password: `secrets.json` in the folder `.lab`). Here is what the course builds with them:
 
 # %%
 lab.architecture()
 
 # %% [markdown]
-# Read it from left to right. [**Locust**](../docs/glossary.md#locust) plays the shop's customers and
-# sends *order events*: an order is created, updated, cancelled, or erased because the customer asks for
-# it. **Kafka** keeps the events of one order in order. **Spark** reads them as a stream and writes them
-# three times: to JSON files and to one table of each **Hudi** type. A
-# [**lakehouse**](../docs/glossary.md#lakehouse) is this last part: tables with keys, updates and
+# From left to right: [**Locust**](../docs/glossary.md#locust) plays the shop's customers and sends *order events*: an order
+# is created, updated, cancelled, or erased at the customer's wish. **Kafka** keeps each order's events in sequence. **Spark**
+# reads them as a stream and writes them three times: to JSON files and to one table of each
+# **Hudi** type. A [**lakehouse**](../docs/glossary.md#lakehouse) is this last part: tables with keys, updates and
 # history, made of ordinary files on an object store.
 #
-# And this is what it did in one minute of live load, in a recorded run. `make tour`, in a terminal, does
-# the same on your machine in about two minutes.
+# This is one minute of live load, in a recorded run:
 
 # %%
 HTML(draw_tour())
 
 # %% [markdown]
-# The further left a line, the fresher the board. The text above the chart compares the files and both
-# tables with the shop's record of what it sent. At the end of the course you can build, break and repair
-# each part of this.
+# The further left a line, the fresher the board. The title compares files and tables with the shop's record of what it
+# sent. At the end of the course you can build, break and repair each part of this.
 #
 # ## Questions
 #
@@ -95,8 +88,8 @@ HTML(draw_tour())
 # %% [markdown]
 # ## A first table
 #
-# The course works with PySpark. This cell starts Spark, which takes a few seconds, and makes three
-# orders. `order_ts` says when the order changed last, `partition_date` on which day it was created.
+# This cell starts Spark, which takes a few seconds, and makes three orders. `order_ts` says when the order changed last,
+# `partition_date` on which day it was created.
 
 # %%
 spark = lab.spark
@@ -113,20 +106,18 @@ orders = spark.sql("""
 orders.show()
 
 # %% [markdown]
-# To write them as a Hudi table, we say three things about the rows:
+# To write them as a Hudi table, we name three columns:
 #
 # - the [**record key**](../docs/glossary.md#record-key) tells which row an order is: `order_id`;
-# - the [**ordering field**](../docs/glossary.md#ordering-field) tells which version of it wins: the one
-#   with the highest `order_ts`;
-# - the [**partition path**](../docs/glossary.md#partition-path) tells in which folder it lies: one for
-#   each `partition_date`.
+# - the [**ordering field**](../docs/glossary.md#ordering-field) tells which version of it wins: the one with the highest
+#   `order_ts`;
+# - the [**partition path**](../docs/glossary.md#partition-path) tells in which folder a row is stored: one per
+#   `partition_date`.
 #
-# **Predict:** three rows, in two partitions. How many objects lie below the table's path after this write?
-# Put your guess in place of the dots; it counts when it is at most 5 off. The write below takes about 10 seconds
-# the first time.
+# **Predict:** into how many data files does this write put the three rows? Put your guess in place of the dots.
 
 # %%
-lab.predict("00.p1", ..., tolerance=5)
+lab.predict("00.p1", ..., tolerance=0)
 
 # %%
 table_options = {
@@ -141,17 +132,16 @@ path = lab.path("orders")
 orders.write.format("hudi").options(**table_options).mode("append").save(path)
 
 # %% [markdown]
-# `lab.xray` draws a table without Spark, from the names of its objects and the small files of its timeline:
+# `lab.xray` draws a table without Spark, from the names of its objects and the small files of its timeline. Time goes
+# from left to right:
 
 # %%
 after_insert = lab.xray(path)
+lab.record_actual("00.p1", len(after_insert.files))
 after_insert
 
-# %%
-lab.record_actual("00.p1", after_insert.objects)
-
 # %% [markdown]
-# What are they all for? `parts` counts the objects by what they belong to:
+# That is not all that the write has made. `parts` counts the objects below the table's path:
 
 # %%
 after_insert.parts()
@@ -161,18 +151,16 @@ assert len(after_insert.files) == 2  # one data file in each partition
 assert after_insert.objects > 10
 
 # %% [markdown]
-# The rows lie in just two [**base files**](../docs/glossary.md#base-file), one in each partition. (A base file is a
-# Parquet file: it stores rows column by column.) The other objects are the table's own bookkeeping, nearly all of it under
-# `.hoodie`: the [**timeline**](../docs/glossary.md#timeline), which names every write, the [**metadata
-# table**](../docs/glossary.md#metadata-table), which saves readers from listing folders, and the
-# table's settings. The bookkeeping is what makes a folder of files a table. (Most of the bytes of a file
-# with one row are a nearly empty filter with room for 60,000 keys, Hudi's default; lesson 05 makes it smaller.)
+# The rows are in two [**base files**](../docs/glossary.md#base-file), one in each partition. (A base file is a Parquet
+# file: it stores rows column by column.) All other objects are bookkeeping, nearly all of it under `.hoodie`: the
+# [**timeline**](../docs/glossary.md#timeline), which names every write, the [**metadata
+# table**](../docs/glossary.md#metadata-table), which saves readers from listing folders, and the table's settings. The
+# bookkeeping makes a table of a folder of files.
 #
-# In the drawing, time goes from left to right. Each dot is an
-# [**instant**](../docs/glossary.md#instant): one action that the timeline names, such as a write, later also
-# a cleaning or a compaction. Below it are the files that this action made.
+# Each dot of the drawing is an [**instant**](../docs/glossary.md#instant): one action on the timeline, such as a write.
+# Below it are the files that this action made.
 #
-# Now we read it back. Hudi has added columns of its own, whose names begin with `_hoodie`.
+# Now we read the table back. The columns whose names begin with `_hoodie` are Hudi's own.
 
 # %%
 table = spark.read.format("hudi").load(path)
@@ -180,21 +168,20 @@ columns = ["_hoodie_commit_time", "order_id", "status", "amount", "partition_dat
 table.select(columns).orderBy("order_id").show()
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 8 minutes. Most people predict two or three objects. Ask what each folder of the listing
-# is for before anybody reads the text.
+# *For instructors.* 8 minutes. Most people say one file or three. Before `parts` runs, ask how many objects there are in
+# all. Ask what each folder is for before anybody reads the text.
 
 # %% [markdown]
 # ## An update
 #
-# Order O-1 is paid. On plain files we would have to find the row and rewrite the file ourselves. Here
-# the changed row is written with the same options, and Hudi finds the old one by its key. Such a write is
-# called an [**upsert**](../docs/glossary.md#upsert), because it updates or inserts.
+# Order O-1 is paid. On plain files we would have to find the row and rewrite its file ourselves. Here we write the changed
+# row with the same options, and Hudi finds the old one by its key. Such a write is called an
+# [**upsert**](../docs/glossary.md#upsert): it updates or inserts.
 #
 # ### Exercise 00.1 · An order is paid
 #
-# Complete the function. It reads one order from the table at `path`, changes its status to `paid` and its
-# `order_ts` to five minutes later, and writes this one row back. The columns of an order are
-# `orders.columns`; a read table has more, which Hudi has added.
+# Complete the function. It reads one order from the table at `path`, changes its status to `paid` and its `order_ts` to
+# five minutes later, and writes this one row back. The columns of an order are `orders.columns`.
 #
 # Two methods of a DataFrame help, here with other columns. `where` keeps rows; `withColumn` adds a column or
 # replaces one, by a constant (`F.lit`) or by an expression of SQL (`F.expr`):
@@ -204,8 +191,7 @@ table.select(columns).orderBy("order_id").show()
 # cheap.withColumn("campaign", F.lit("autumn")).withColumn("amount", F.expr("amount * 0.9"))
 # ```
 #
-# SQL is as good: `orders.createOrReplaceTempView("all_orders")` gives a DataFrame a name, and
-# `spark.sql("SELECT ... FROM all_orders")` returns a new one.
+# SQL is as good: `orders.createOrReplaceTempView("all_orders")` names a DataFrame for `spark.sql`.
 
 # %% exercise="00.1"
 from pyspark.sql import functions as F
@@ -289,9 +275,8 @@ def pay(order_id, path):
 # without **table_options in paid.write.format('hudi').options: the table keeps its keys
 
 # %% [markdown]
-# When you are stuck, `lab.hint("00.1")` helps, one hint at a time. After your first attempt,
-# `lab.solution("00.1")` shows an answer. `lab.progress()` shows how far you are in the course. Later cells
-# use your answer; without one, `lab.use_reference` supplies ours.
+# When you are stuck, `lab.hint("00.1")` helps, one hint at a time. After your first attempt, `lab.solution("00.1")` shows
+# an answer. Later cells use your answer; without one, `lab.use_reference` supplies ours.
 
 # %%
 lab.use_reference("00.1")
@@ -311,11 +296,9 @@ table.select(columns).orderBy("order_id").show()
 
 # %%
 after_update = lab.xray(path, since=after_insert)
-after_update
-
-# %%
 rows = table.count()
 lab.record_actual("00.p2", f"{rows} rows, {len(after_update.files)} files")
+after_update
 
 # %% proof="The update changed O-1 to paid: still three rows, now three data files."
 assert rows == 3  # an update, not a fourth row
@@ -323,17 +306,15 @@ assert table.where("order_id = 'O-1'").first()["status"] == "paid"
 assert len(after_update.files) == 3
 
 # %% [markdown]
-# Still three rows, but three data files. Hudi never changes a data file that it has written. The update
-# wrote a *new* file for the partition of O-1 and left the old one where it was. The versions of one such
-# file are called a [**file group**](../docs/glossary.md#file-group), and each version a [**file
-# slice**](../docs/glossary.md#file-slice). What is new since the first picture has an amber edge. A query
-# of the newest state opens the files in solid frames only; the column `_hoodie_file_name` says in which
-# file each row lies.
+# Still three rows, but three data files. Hudi never changes a data file that it has written. The update wrote a *new* file
+# for the partition of O-1 and left the old one where it was. The versions of one such file are called a [**file
+# group**](../docs/glossary.md#file-group), and each version a [**file slice**](../docs/glossary.md#file-slice). New files
+# have an amber edge. A query of the newest state opens those in solid frames only.
 #
-# Look at the timeline above the files. Each instant has **two times**. *Requested* is when the write
-# was begun. The names of the files that it made carry this time, and so do the rows that it changed
-# (`_hoodie_commit_time`); O-2 was only copied into the new file and keeps its old time. *Completed* is
-# when it was done. In between, its files appear on the store, and no reader may use them:
+# Look at the timeline above the files. Each instant has **two times**. *Requested* is when the write began. The names of
+# its files carry this time, and so do the rows that it changed (`_hoodie_commit_time`); O-2 was only copied into the new
+# file and keeps its old time. *Completed* is when it was done. In between, its files appear on the store, and no reader
+# may use them:
 #
 # | moment | what a query shows of O-1 |
 # |---|---|
@@ -341,14 +322,14 @@ assert len(after_update.files) == 3
 # | between requested and completed | new, even if the paid row is on the store already |
 # | after it is completed | paid |
 #
-# This picture returns through the whole course. Most questions about a table come down to which of the two
-# times a query compares.
+# This picture returns through the whole course. Most questions about a table come down to which of the two times a query
+# compares.
 #
 # ### Exercise 00.2 · What did the table say before?
 #
-# Until the table is cleaned (lesson 07), the old file is still there, so the past can be queried, too. The
-# reader's option is `as.of.instant`, and its value an instant's **requested** time. Complete the function:
-# it returns the rows of the table at `path` as of an instant, as a DataFrame.
+# The old file is there until the table is cleaned (lesson 07), so the past can be queried. Complete the function: it
+# returns the rows of the table at `path` as of an instant, named by its **requested** time. Hudi's page on [batch
+# reads](https://hudi.apache.org/docs/reading_tables_batch_reads) shows how a reader asks for it.
 
 
 # %% exercise="00.2"
@@ -362,7 +343,7 @@ def as_of(instant, path):
 lab.check("00.2", as_of)
 
 # %% [markdown] hint="00.2"
-# It is the read of `pay`, with one option more: `.option(name, value)` before `.load(path)`.
+# It is the read of `pay` with one more option, `as.of.instant`: `.option(name, value)` before `.load(path)`.
 
 
 # %% right="00.2"
@@ -418,24 +399,21 @@ assert as_of(update.requested, path).where("status = 'paid'").count() == 1
 # ## Live load, the ledger, and the board
 #
 # Three rows are easy to count by hand. A stream is not. So the load generator keeps a
-# [**ledger**](../docs/glossary.md#ledger): it writes down each event that it hands to Kafka, and what the
-# broker answered. The ledger lies outside Kafka and Spark, so it can tell which rows are missing, duplicated
-# or out of date.
+# [**ledger**](../docs/glossary.md#ledger), outside Kafka and Spark: each event that it hands to Kafka, and the broker's
+# answer. The ledger can tell which rows are missing, duplicated or out of date.
 #
-# Six seconds of customers, 300 events per second; the cell waits for the end:
+# Six seconds of customers, 300 events per second:
 
 # %%
 topic = lab.topic("orders")
 with lab.load(topic, rate=300, seconds=6) as load:
     pass
 
-# %%
 lab.ledger(topic)
 
 # %% [markdown]
-# The shop misbehaves as real ones do: some events arrive *late*, some twice (a *resend*), and some are
-# *malformed*. How many messages does Kafka hold? Spark can read the
-# [**topic**](../docs/glossary.md#topic), Kafka's list of them, as a table:
+# The shop misbehaves as real ones do: some events arrive *late*, some twice (a *resend*), and some are *malformed*. How
+# many messages does Kafka hold? Spark can read a [**topic**](../docs/glossary.md#topic), a list of messages, as a table:
 
 # %%
 in_kafka = (
@@ -446,7 +424,6 @@ in_kafka = (
 )
 in_kafka.select("partition", "offset", F.col("value").cast("string")).show(5, truncate=90)
 
-# %%
 acknowledged = (lab.ledger(topic).frame()["state"] == "acked").sum()
 messages = in_kafka.count()
 print(f"ledger: {acknowledged:,} acknowledged · Kafka: {messages:,} messages")
@@ -455,13 +432,12 @@ print(f"ledger: {acknowledged:,} acknowledged · Kafka: {messages:,} messages")
 assert acknowledged == messages > 1000
 
 # %% [markdown]
-# The two numbers agree. That is the promise the whole course keeps: what went in and what can be read
-# add up, to the event.
+# The two numbers agree. The whole course keeps this promise: what went in and what can be read add up, to the event.
 #
 # ### Exercise 00.3 · The board
 #
-# Now the board. Complete the function: from a DataFrame with `status` and `amount` it makes one with a row
-# per status, with the sum of the amounts as `revenue`.
+# Complete the function: from a DataFrame with `status` and `amount` it makes one with a row per status, with the sum of
+# the amounts as `revenue`.
 
 
 # %% exercise="00.3"
@@ -515,9 +491,10 @@ def revenue_by_status(rows):
 lab.use_reference("00.3")
 
 # %% [markdown]
-# `parsing` comes from the finished pipeline; lesson 03 explains it. It makes typed rows of the valid messages.
-# One board is made of these rows as they are. For the other you first write them into a Hudi table, with the
-# options from above. **Predict:** on which of the two boards is there more revenue?
+# One board is computed from the valid messages as they are. For the other we first write them into a Hudi table, with the
+# options from above. (`parsing`, of the finished pipeline, makes typed rows of messages: lesson 03.)
+#
+# **Predict:** which of the two boards shows more revenue?
 
 # %%
 lab.predict("00.p3", ..., choices=("messages", "table", "the same"))
@@ -539,8 +516,6 @@ board.join(from_messages, rsuffix=" of all messages")
 in_table, in_messages = board["revenue"].sum(), from_messages["revenue"].sum()
 more = "table" if in_table > in_messages else "messages"
 lab.record_actual("00.p3", "the same" if in_table == in_messages else more)
-
-# %%
 verdict = lab.ledger(topic).reconcile_table(live_orders, "live orders")
 verdict
 
@@ -548,35 +523,40 @@ verdict
 assert verdict.ok and in_table < in_messages
 
 # %% [markdown]
-# The messages have each change of an order as a row of its own, and resends, so the `GROUP BY` counts
-# orders again and again. The table has one row per order, in its newest version, and the ledger finds no
-# difference. So the board can go on the wall:
+# The messages have each change of an order, and resends, so the `GROUP BY` counts orders several times. The table has one
+# row per order, in its newest version, and the ledger finds no difference. So the board can go on the wall:
 
 # %%
 HTML(draw_board(board))
 
 # %% [markdown]
-# Written once, it is right for a moment. From here on the course keeps it right: while the load goes on,
-# when events come late, and when a machine dies.
+# Written once, it is right for a moment. The course keeps it right: while the load goes on, when events come late, and
+# when a machine dies.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 10 minutes. Let the load run while you talk, and ask what could be missing from
 # a table that shows a sum.
 
 # %% [markdown]
+# > **In production**
+# > - The store is your cloud's or a maintained one ([S3 and Hudi](https://hudi.apache.org/docs/s3_hoodie)), entered by
+# >   a role, not by a password in a file. (MinIO was archived in April 2026; the lab builds its last source.)
+# > - How far back you can query is a decision: it is how long [cleaning](https://hudi.apache.org/docs/cleaning) keeps
+# >   old files.
+# > - Spark runs on a [cluster](https://spark.apache.org/docs/3.5.7/cluster-overview.html), and its jobs outlive the
+# >   notebook that began them.
+#
 # ## Key points
 #
 # - A Hudi table is a folder of ordinary files and a timeline that says which of them count.
 # - A record key, an ordering field and a partition path turn rows into a table that can be updated.
-# - An upsert writes new files and leaves the old ones. So the past can be queried, until cleaning.
-# - An instant has two times. Readers see a write from the moment when it is completed, not before.
-# - The ledger of the load generator tells, from outside, what must be in the tables.
+# - An upsert writes new files and leaves the old ones, so the past can be queried until they are cleaned.
+# - An instant has two times, and readers see a write from the moment when it is completed.
+# - The load generator's ledger tells, from outside, what the tables must hold.
 #
 # ## What's next
 #
-# Lesson 01 builds the load generator. `make tour`, in a terminal, runs the finished pipeline on live
-# load and checks it against the ledger: about two minutes, and the best picture of where this course
-# leads.
+# Lesson 01 builds the load generator. `make tour`, in a terminal, runs the whole pipeline on your machine in two minutes.
 
 # %%
 spark.stop()

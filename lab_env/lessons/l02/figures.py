@@ -76,3 +76,66 @@ def draw_measures(measures: pd.DataFrame) -> str:
     panels[0].axvline(1, color="#999999", linestyle="--")
     panels[0].invert_yaxis()
     return svg(figure)
+
+
+def draw_both(
+    on_kafka: dict[str, pd.DataFrame], on_kinesis: dict[str, pd.DataFrame], shards: list[str]
+) -> str:
+    """Draw each partition's and each shard's share of the events, a panel per key.
+
+    Args:
+        on_kafka: by key, a row per event with its `partition`.
+        on_kinesis: by key, a row per event with its `shard`.
+        shards: names of the shards, in the order of their hashes; as many as partitions.
+    """
+    figure, panels = new_panels([f"key {key}" for key in on_kafka])
+    numbers = range(len(shards))
+    for axes, key in zip(panels, on_kafka, strict=True):
+        partition = on_kafka[key]["partition"].value_counts(normalize=True)
+        shard = on_kinesis[key]["shard"].value_counts(normalize=True)
+        for shift, heights, colour, label in (
+            (-0.2, partition.reindex(numbers, fill_value=0), "cow", "Kafka"),
+            (0.2, shard.reindex(shards, fill_value=0), "json", "Kinesis"),
+        ):
+            places = [number + shift for number in numbers]
+            axes.bar(places, heights, 0.4, color=COLOURS[colour], label=label)
+        axes.axhline(1 / len(shards), color="#999999", linestyle="--", linewidth=1)
+        axes.set_xlabel("partition or shard")
+    panels[0].set_ylabel("share of the events")
+    panels[-1].legend()
+    return svg(figure)
+
+
+def draw_split(before: tuple[dict, pd.Series], after: tuple[dict, pd.Series], keys: dict) -> str:
+    """Draw a stream's shards before and after a split, one above the other.
+
+    Args:
+        before: range of hashes and share of the events of each shard, as for `draw_ranges`.
+        after: the same after the split.
+        keys: hash of each key to mark.
+    """
+    titles = [
+        f"Before: {len(before[0])} shards and their share of the events",
+        f"After the split of the hot one: {len(after[0])} shards",
+    ]
+    figure, panels = new_panels(titles, rows=2, height=3)
+    for axes, (shards, share) in zip(panels, (before, after), strict=True):
+        draw_ranges(axes, shards, share, keys)
+    panels[1].set_xlabel("hash of the key, as a part of all hash values")
+    return svg(figure)
+
+
+def draw_capacity(capacity: pd.DataFrame) -> str:
+    """Draw the events per second until one shard is full, over the number of shards (the index).
+
+    Args:
+        capacity: columns `customer_id` and `order_id`.
+    """
+    title = "What a stream takes before one shard is full"
+    figure, axes = new_chart(title, "shards", "events per second")
+    paid = [1000 * shards for shards in capacity.index]
+    axes.plot(capacity.index, paid, color="#999999", linestyle="--", label="1,000 × shards")
+    for key, colour in (("order_id", "cow"), ("customer_id", "json")):
+        axes.plot(capacity[key], color=COLOURS[colour], linewidth=2, label=f"key {key}")
+    axes.legend()
+    return svg(figure)
