@@ -895,10 +895,8 @@ def author_stats() -> None:
     """
     from lab_env.course.authoring.stats import course_stats
 
-    table = _table(
-        *("lesson", "lines", "uses", "learner", "share", "longest", "asserts", "seconds"),
-        justify="right",
-    )
+    titles = ("lesson", "lines", "uses", "learner", "share", "longest", "asserts", "seconds")
+    table = _table(*titles, justify="right")
     rows = course_stats()
     for row in rows:
         seconds = "-" if row.seconds is None else f"{row.seconds:.0f}"

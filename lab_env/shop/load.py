@@ -85,11 +85,17 @@ class Load:
         """
         ensure_topic(self.bootstrap, self.topic)
         self.log.parent.mkdir(parents=True, exist_ok=True)
-        same = ("bootstrap", "topic", "rate", "users", "seconds", "processes", "shares")
-        plan = {name: getattr(self, name) for name in same} | {
+        plan = {
+            "bootstrap": self.bootstrap,
+            "topic": self.topic,
             "ledger_dir": str(self.ledger_dir),
             "run": self.run_id,
+            "rate": self.rate,
+            "users": self.users,
+            "seconds": self.seconds,
+            "processes": self.processes,
             "seed": secrets.randbits(32) if self.seed is None else self.seed,
+            "shares": self.shares,
             "stats_file": str(self._stats_file),
             "parent": os.getpid(),
         }

@@ -23,6 +23,8 @@ from cloud_template import (
     template,
 )
 
+from lab_env.course.copies import known_demos, known_lessons
+from lab_env.lab.handle import OTHER_NAMESPACES, namespace_of
 from lab_env.platform.settings import Settings
 from lab_env.workbench.cloud import TEMPLATE, cost, environment
 
@@ -253,6 +255,15 @@ def test_the_template_keeps_the_rule_whatever_is_chosen_and_a_twin_breaks_it_alo
             parent[key] = value
         stacks = [resolved(twin, **one) for one in EVERYTHING]
         assert [one for one in TWINS if any(map(one, stacks))] == [rule], path
+
+
+def test_no_expiring_prefix_is_a_folder_of_tables():
+    spaces = [*known_lessons(), *OTHER_NAMESPACES, *known_demos()]
+    folders = {f"{namespace_of(one)}/" for one in spaces} | {"warehouse/"}
+    rules = of_type(resolved(template()), "S3::Bucket")["Bucket"]["LifecycleConfiguration"]["Rules"]
+    expiring = [one["Prefix"] for one in rules if "ExpirationInDays" in one]
+    assert expiring == ["logs/"]
+    assert not [f for f in folders for prefix in expiring if f.startswith(prefix)]
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda one: "-".join(one.values()))

@@ -31,11 +31,41 @@ from lab_env.shop.ledger.book import Ledger
 pytestmark = pytest.mark.services
 
 # All that a set-up may rely on besides Python; no java, no go, no git, no compiler.
-TOOLS = (
-    *("basename", "cat", "chmod", "cp", "cut", "date", "dirname", "echo", "env", "expr", "head"),
-    *("id", "ln", "ls", "make", "mkdir", "mktemp", "mv", "readlink", "realpath", "rm", "sed", "sh"),
-    *("bash", "sort", "stat", "tail", "test", "touch", "tr", "true", "uname", "wc"),
-)
+TOOLS = [
+    "basename",
+    "cat",
+    "chmod",
+    "cp",
+    "cut",
+    "date",
+    "dirname",
+    "echo",
+    "env",
+    "expr",
+    "head",
+    "id",
+    "ln",
+    "ls",
+    "make",
+    "mkdir",
+    "mktemp",
+    "mv",
+    "readlink",
+    "realpath",
+    "rm",
+    "sed",
+    "sh",
+    "bash",
+    "sort",
+    "stat",
+    "tail",
+    "test",
+    "touch",
+    "tr",
+    "true",
+    "uname",
+    "wc",
+]
 LIST_PACKAGES = (
     "from importlib.metadata import distributions\n"
     "print(sorted({f'{d.name} {d.version}' for d in distributions()}))"

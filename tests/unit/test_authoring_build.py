@@ -114,6 +114,8 @@ RETURNED = 'return [order for order in orders if order[1] != "cancelled"]'
         ("    # END SOLUTION\n", "", "BEGIN SOLUTION has no END SOLUTION."),
         ('tags=["instructor"]\n# *For instructors.* 10', 'tags=["teacher"]\n# 10', "tag 'teacher'"),
         ("# *For instructors.* 10 min", "# *For instructors.* 11 min", "add up to 31; the front"),
+        ("# *For instructors.* 20 min", "# 20 min", "'## The second idea' ends without a note"),
+        ("# *For instructors.* 20 min", "# *For instructors.* 36 min", "46 minutes without"),
         ("# Lesson 00. 30 minutes.", "# Lesson 00.", "does not say '30 minutes'"),
         ('exercise="77.1"', 'exercice="77.1"', "A cell has no option 'exercice'"),
         ('# %% exercise="77.2"', '# %% exercise="77.3"', "There is no exercise 77.2"),
@@ -124,7 +126,7 @@ RETURNED = 'return [order for order in orders if order[1] != "cancelled"]'
         ("# title: A question", "# title: Another question", "The first cell begins with"),
         ("    # BEGIN SOLUTION\n", "    # BEGIN SOLUTION\n    # PROMPT: if (\n", "is no Python"),
         (ANSWER, "# BEGIN SOLUTION\nnew_orders = 2\n# END SOLUTION", "leaves 'new_orders' undef"),
-        ("# Explain here what the picture above shows.", f"# {RETURNED}", "answer of exercise 77"),
+        ("# Explain here what the picture above shows.", f"# {RETURNED}", "exercise 77.2 stands"),
     ],
 )  # fmt: skip
 def test_a_broken_rule_is_refused_with_file_and_line(tree, old, new, message):

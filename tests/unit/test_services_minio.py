@@ -1,9 +1,10 @@
-"""Choosing a MinIO program, trying whether it runs, and creating its bucket."""
+"""The choice of a MinIO program, its trial as a store, and the creation of its bucket."""
 
 import os
 from pathlib import Path
 
 import pytest
+from botocore.exceptions import ClientError
 
 from lab_env.platform import services
 from lab_env.platform.errors import LabError
@@ -24,7 +25,7 @@ def program(path: Path, release: str) -> Path:
 
 @pytest.fixture
 def built(tmp_path, monkeypatch, configure) -> Path:
-    """Path of the only MinIO on this machine, the one that set-up built."""
+    """A machine whose only MinIO is the one that set-up built; returns its path."""
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.delenv("LAB_MINIO_BINARY", raising=False)
     configure(cache=tmp_path / "cache")
@@ -116,11 +117,52 @@ def test_a_minio_by_setting_wins(built, tmp_path, configure):
         minio_program.find_minio()
 
 
+class Store:
+    """Stand-in for an object store's client.
+
+    Args:
+        lists: list the objects that were written.
+        refuses: HTTP status of a second write of an object; None to overwrite it.
+    """
+
+    def __init__(self, lists: bool = True, refuses: int | None = 412):
+        self.lists, self.refuses, self.keys = lists, refuses, []
+
+    def put_object(self, Bucket, Key, Body, IfNoneMatch):
+        if self.refuses and Key in self.keys:
+            answer = {"Error": {}, "ResponseMetadata": {"HTTPStatusCode": self.refuses}}
+            raise ClientError(answer, "PutObject")
+        self.keys.append(Key)
+
+    def list_objects_v2(self, Bucket):
+        return {"Contents": [{"Key": key} for key in self.keys if self.lists]}
+
+
+@pytest.mark.parametrize(
+    ("store", "wrong"),
+    [
+        (Store(), ""),
+        (Store(lists=False), "does not list"),
+        (Store(refuses=None), "ignores If-None-Match and overwrites"),
+        (Store(refuses=501), "fails at a conditional write"),
+    ],
+)
+def test_a_store_must_write_list_and_refuse_to_overwrite(store, wrong):
+    found = minio_program._wrong_answer(store)
+    assert wrong in found and bool(found) == bool(wrong)
+
+
 def test_the_minio_that_set_up_built_passes_the_trial():
     built = built_program("minio")
     if not built.exists():
         pytest.skip("set-up has built no MinIO: this machine has its own")
     assert minio_program._failure(built) == ""
+
+
+def test_a_minio_that_starts_is_tried_as_a_store(monkeypatch):
+    monkeypatch.setattr(minio_program, "_wait_for_bucket", lambda process, client: "")
+    monkeypatch.setattr(minio_program, "_wrong_answer", lambda client: "it loses what it is given")
+    assert minio_program._failure(Path("/bin/true")) == "it loses what it is given"
 
 
 def test_a_bucket_outside_the_first_region_is_made_with_its_place():

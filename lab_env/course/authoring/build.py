@@ -61,10 +61,11 @@ def make(tree: Tree = COURSE) -> dict[Path, str]:
         + [problem for demo in demos for problem in problems_of_demo(demo)]
     )
     made: dict[Path, str] = {}
-    for source in lessons + demos:
-        name = f"{DEMOS}/{source.name}.ipynb" if source in demos else f"{source.name}.ipynb"
-        made[tree.learner / name] = notebook(source, worked=False)
-        made[tree.worked / name] = notebook(source, worked=True)
+    for below, sources_there in (("", lessons), (DEMOS, demos)):
+        for source in sources_there:
+            name = f"{source.name}.ipynb"
+            made[tree.learner / below / name] = notebook(source, worked=False)
+            made[tree.worked / below / name] = notebook(source, worked=True)
     return made
 
 

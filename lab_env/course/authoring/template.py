@@ -7,18 +7,20 @@ and wrong answers for CI to try, and that the learner's notebook shows no answer
 import ast
 import re
 from collections.abc import Iterator
-from itertools import zip_longest
+from itertools import pairwise, zip_longest
 
 from lab_env.course.authoring.proof_rules import parsed, problems_of_proofs
 from lab_env.course.checking import checks_of_lesson
 from lab_env.course.problems import Problem
 from lab_env.course.sections import CLOSING, OPENING
-from lab_env.course.source import EXPECT, FILE_NAME, Lesson, check_call
+from lab_env.course.source import EXPECT, FILE_NAME, Cell, Lesson, check_call
 from lab_env.platform.errors import LabError
 
 FRONT = 'title: a text; minutes: {teach: 10, do: 10}; needs: ["01"]; services: [minio, kafka]'
 DEFAULT_SERVICES = {"minio", "kafka"}  # a test compares them with what `Lab.start` starts
+STRETCH_MINUTES = 45  # at most, from one place to pause to the next
 _TIMING = re.compile(r"\*For instructors\.\* (\d+) minutes\b")
+_PAUSE = re.compile(r"^\*\*[^*\n]*\bplace to pause\b[^*\n]*\*\*", re.MULTILINE)
 
 
 def problems_of(lesson: Lesson) -> list[Problem]:
@@ -26,6 +28,8 @@ def problems_of(lesson: Lesson) -> list[Problem]:
     rules = (
         _headings,
         _minutes,
+        _timed_sections,
+        _pauses,
         _objectives,
         _exercises,
         _predictions,
@@ -77,14 +81,52 @@ def _headings(lesson: Lesson) -> Iterator[Problem]:
 def _minutes(lesson: Lesson) -> Iterator[Problem]:
     """Require that the minutes in the instructor's notes add up to those in the front matter."""
     stated = sum(lesson.front["minutes"].values())
-    notes = (_TIMING.match(cell.text) for cell in lesson.cells if cell.instructor)
-    total = sum(int(note[1]) for note in notes if note)
+    total = sum(minutes for _, minutes in _timings(lesson))
     if total != stated:
         what = f"The notes' minutes add up to {total}; the front matter says {stated}."
         yield lesson.problem(1, what)
     for name, line, cell in lesson.second_level():
         if name == OPENING[2] and f"{stated} minutes" not in " ".join(cell.text.split()):
             yield lesson.problem(line, f"'## {name}' does not say '{stated} minutes'.")
+
+
+def _timed_sections(lesson: Lesson) -> Iterator[Problem]:
+    """Require an instructor's note with minutes in each section."""
+    noted = [cell.line for cell, _ in _timings(lesson)]
+    sections = list(lesson.second_level())[len(OPENING) :]
+    for (name, line, _), (_, end, _) in pairwise(sections[: 1 - len(CLOSING)]):
+        if not any(line < at < end for at in noted):
+            what = f"'## {name}' ends without a note '*For instructors.* 15 minutes.'"
+            yield lesson.problem(line, what)
+
+
+def _pauses(lesson: Lesson) -> Iterator[Problem]:
+    """Require that no more than `STRETCH_MINUTES` pass without a place to pause."""
+    timings, stretch = {cell.line: n for cell, n in _timings(lesson)}, 0
+    for cell in _notes_before_pauses(lesson):
+        if cell.kind == "markdown" and not cell.instructor and _PAUSE.search(cell.text):
+            stretch = 0
+        stretch += timings.get(cell.line, 0)
+        if cell.line in timings and stretch > STRETCH_MINUTES:
+            what = f"{stretch} minutes without '**... place to pause**'; {STRETCH_MINUTES} at most."
+            yield lesson.problem(cell.line, what)
+
+
+def _timings(lesson: Lesson) -> Iterator[tuple[Cell, int]]:
+    """Yield each instructor's note that states minutes, with the minutes since the note before."""
+    for cell in lesson.cells:
+        if cell.instructor and (found := _TIMING.match(cell.text)):
+            yield cell, int(found[1])
+
+
+def _notes_before_pauses(lesson: Lesson) -> list[Cell]:
+    """Return the lesson's cells, with each note that follows a place to pause moved before it."""
+    cells = list(lesson.cells)
+    for position in range(1, len(cells)):
+        before, cell = cells[position - 1 : position + 1]
+        if cell.instructor and _PAUSE.search(before.text):
+            cells[position - 1 : position + 1] = cell, before
+    return cells
 
 
 def _objectives(lesson: Lesson) -> Iterator[Problem]:

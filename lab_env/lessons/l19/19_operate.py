@@ -538,10 +538,10 @@ def firing():
 began = time.time()
 with frozen(jvm):
     lab.replay(topic, n=100, skip=700, sends=sends)
-    wait_until(lambda: len(firing()), "your alert fires", seconds=120)
+    wait_until(lambda: len(firing()), "your alert fires", seconds=40)
     seconds_to_fire, alerts = time.time() - began, firing()
 freezes.append((began, time.time()))
-wait_until(lambda: firing().empty, "the alert ends", seconds=120)
+wait_until(lambda: firing().empty, "the alert ends", seconds=60)
 gone = time.time() - freezes[-1][1]
 print(f"fired {seconds_to_fire:.1f} s after the freeze, gone {gone:.1f} s after the thaw")
 lab.record_actual("19.p3", round(seconds_to_fire, 1))
@@ -549,7 +549,7 @@ alerts
 
 # %% name="it-rings" proof="The alert fires when a message has waited for five seconds, and ends after the thaw."
 assert alerts["value"].max() > 5  # not because the number is gone
-assert seconds_to_fire > 6 and lab.prometheus.query(f"{UNREAD} > 5").empty
+assert 6 < seconds_to_fire < 30 and lab.prometheus.query(f"{UNREAD} > 5").empty
 
 # %%
 since = time.time() - began + 8

@@ -27,8 +27,8 @@ def fetch_archive(name: str, report_progress: Progress = print) -> None:
     report_progress(f"{name}: {size_in_words(pin['megabytes'])} to fetch, once")
     partial = partial_folder(target.name)
     extension, coordinates = pin["extension"], pin["coordinates"]
-    selected = (extension, pin.get("classifier", ""), pin["megabytes"])
-    maven.fetch_files([coordinates], partial, name, report_progress, *selected)
+    classifier, size = pin.get("classifier", ""), pin["megabytes"]
+    maven.fetch_files([coordinates], partial, name, report_progress, extension, classifier, size)
     maven.verify(coordinates, partial, pin["sha256"], extension)
     maven.forget_copies(partial)
     report_progress(f"{name}: unpacking")

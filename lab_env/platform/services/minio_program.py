@@ -1,7 +1,7 @@
 """Find the MinIO to run: LAB_MINIO_BINARY, a `minio` on PATH that works, or set-up's own build.
 
-A `minio` on PATH must be recent and pass a test, creating a bucket in a temporary folder: some
-releases do not serve without a licence. The result is saved until that file changes.
+A `minio` on PATH may be anything, so its version text is not enough: it must first serve a bucket
+from a temporary folder. The result is kept until that file changes.
 """
 
 import contextlib
@@ -14,8 +14,8 @@ import socket
 import subprocess
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from lab_env.platform.errors import LabError
 from lab_env.platform.install.cache import cache
@@ -26,9 +26,11 @@ from lab_env.platform.processes.state import write_private
 from lab_env.platform.settings import settings, without_credentials
 
 START_TIMEOUT_S = 20
+BUCKET, KEY = "trial", "object"
 
 
-class MinioProgram(NamedTuple):
+@dataclass(frozen=True)
+class MinioProgram:
     """A MinIO that the lab can run."""
 
     path: Path
@@ -36,7 +38,11 @@ class MinioProgram(NamedTuple):
 
 
 def find_minio() -> MinioProgram | None:
-    """Find the MinIO to run; None if there is none."""
+    """Find the MinIO to run; None if there is none.
+
+    Raises:
+        LabError: the file in LAB_MINIO_BINARY is not a program.
+    """
     chosen = settings().minio_binary
     if chosen:
         if not (chosen.is_file() and os.access(chosen, os.X_OK)):
@@ -61,7 +67,8 @@ def minio_on_path() -> Path | None:
 def objection(program: Path, again: bool = False) -> str:
     """Reason why the lab does not use a `minio` on PATH; empty if it does.
 
-    With `again`, repeat a test that failed before.
+    Args:
+        again: repeat the trial if it failed before.
     """
     oldest = versions()["go"]["minio"]["oldest_release"]
     facts = program.stat()
@@ -92,9 +99,7 @@ def _too_old(program: Path, oldest: str) -> str:
 
 
 def _failure(program: Path) -> str:
-    """Reason why a program cannot create a bucket in a temporary folder; empty if it can."""
-    from botocore.exceptions import BotoCoreError, ClientError
-
+    """Reason why the program fails to serve a temporary folder; empty if it succeeds."""
     from lab_env.platform.store import s3_client  # imports boto3: half a second
 
     address = "127.0.0.1", 0
@@ -105,28 +110,62 @@ def _failure(program: Path) -> str:
     inherited = without_credentials(clean_environment())
     own = {name: value for name, value in inherited.items() if not name.startswith("MINIO_")}
     own |= {"MINIO_ROOT_USER": user, "MINIO_ROOT_PASSWORD": password, "MINIO_UPDATE": "off"}
-    client = s3_client(f"http://{api}", user, password, "us-east-1")
     with tempfile.TemporaryDirectory(prefix="lab-minio-") as folder:
-        process = subprocess.Popen(
-            [program, "server", *options, "data"],
-            cwd=folder,
-            env=own,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
         try:
-            deadline = time.monotonic() + START_TIMEOUT_S
-            while time.monotonic() < deadline:
-                if process.poll() is not None:
-                    return "it exits immediately instead of serving a folder"
-                with contextlib.suppress(ClientError, BotoCoreError):
-                    client.create_bucket(Bucket="trial")
-                    return ""
-                time.sleep(0.05)
-            return f"it makes no bucket within {START_TIMEOUT_S} s"
+            process = subprocess.Popen(
+                [program, "server", *options, "data"],
+                cwd=folder,
+                env=own,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+        except OSError as error:
+            return f"it does not start ({error.strerror})"
+        try:
+            client = s3_client(f"http://{api}", user, password, "us-east-1")
+            return _wait_for_bucket(process, client) or _wrong_answer(client)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def _wait_for_bucket(process: subprocess.Popen, client) -> str:
+    """Create the bucket as soon as the store allows it; return the reason for a failure, or ''."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    deadline = time.monotonic() + START_TIMEOUT_S
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            return "it exits immediately instead of serving a folder"
+        with contextlib.suppress(ClientError, BotoCoreError):
+            client.create_bucket(Bucket=BUCKET)
+            return ""
+        time.sleep(0.05)
+    return f"it makes no bucket within {START_TIMEOUT_S} s"
+
+
+def _wrong_answer(client) -> str:
+    """Test that a store writes, lists and honours If-None-Match; return its defect, or ''."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    def put(body: bytes) -> None:
+        client.put_object(Bucket=BUCKET, Key=KEY, Body=body, IfNoneMatch="*")
+
+    try:
+        put(b"first")
+        listed = client.list_objects_v2(Bucket=BUCKET).get("Contents", [])
+        if [entry["Key"] for entry in listed] != [KEY]:
+            return "it does not list the object that was written"
+    except (ClientError, BotoCoreError) as error:
+        return f"it cannot write and list an object ({error})"
+    try:
+        put(b"second")
+    except ClientError as error:
+        refused = error.response["ResponseMetadata"].get("HTTPStatusCode") == 412
+        return "" if refused else f"it fails at a conditional write ({error})"
+    except BotoCoreError as error:
+        return f"it fails at a conditional write ({error})"
+    return "it ignores If-None-Match and overwrites the object"

@@ -203,9 +203,10 @@ class Snapshot:
     @property
     def rows(self) -> int | None:
         """Number of current rows; None if unmerged logs or missing commits make it unknown."""
-        if any(file.kind == "log" or file.rows is None for file in self.read_files):
+        files = self.read_files
+        if any(file.kind == "log" or file.rows is None for file in files):
             return None
-        return sum(file.rows or 0 for file in self.read_files)
+        return sum(file.rows or 0 for file in files)
 
     @property
     def metadata_partitions(self) -> pd.DataFrame:

@@ -28,12 +28,15 @@ COUNTED = "table services counted"
 QUERIES = ALL_QUERIES[BEFORE_TABLE_SERVICES]
 # Title, metrics by the label of their panel, and the divisor from the metrics' unit to the title's.
 CHARTS = (
-    *(
-        (title, {"batches": metric, COUNTED: f"{metric}, services counted"}, 1)
-        for title, metric in (
-            ("Rows written per second", "ingest rows/s"),
-            ("Bytes written per byte of an event", "write amplification"),
-        )
+    (
+        "Rows written per second",
+        {"batches": "ingest rows/s", COUNTED: "ingest rows/s, services counted"},
+        1,
+    ),
+    (
+        "Bytes written per byte of an event",
+        {"batches": "write amplification", COUNTED: "write amplification, services counted"},
+        1,
     ),
     ("MB stored", {state: f"bytes stored, {state}" for state in ALL_QUERIES}, 1e6),
     ("Processor seconds", {"batches": "ingest CPU s", "table services": "services CPU s"}, 1),

@@ -102,10 +102,13 @@ def _metric(figures: Figures, scenario: str, metric: str) -> dict:
         "verdicts": {
             f"{this} against {other}": {
                 "verdict": verdict(spreads[this], spreads[other]),
-                "ratio": round(spreads[this].median / baseline, 3) if baseline else None,
+                "ratio": _ratio(spreads[this].median, spreads[other].median),
             }
             for this, other in PAIRS
             if {this, other} <= set(figures.sinks)
-            for baseline in [spreads[other].median]
         },
     }
+
+
+def _ratio(figure: float, baseline: float) -> float | None:
+    return round(figure / baseline, 3) if baseline else None

@@ -116,10 +116,10 @@ def damaged_table(group: Group, case: Case) -> tuple[str, str]:
     else:
         raise RuntimeError(f"{source} has no file to damage")
     full = f"{prefix}{key}"
-    size = len(store.read(group.endpoints, full))
     if case.fault == "instant_gone":
         store.delete(group.endpoints, full)
     else:
+        size = len(store.read(group.endpoints, full))
         keep = size // 2 if case.fault == "instant_cut" else size - CUT_BYTES
         cut(group.endpoints, full, keep)
     return target, key

@@ -38,8 +38,18 @@ TEMPLATES = Path(__file__).with_name("templates")
 MANIFEST = ".ejected.json"  # each written file's SHA-256: whether somebody has changed it
 SINKS = ("cow", "mor", "dead")
 COPIED = (
-    *(checkpoint, guard, hadoop, messages, options, parsing, session, tasks, topic, writer),
-    *(events, jvm),
+    checkpoint,
+    events,
+    guard,
+    hadoop,
+    jvm,
+    messages,
+    options,
+    parsing,
+    session,
+    tasks,
+    topic,
+    writer,
 )
 # The jars that spark-submit is told by name; what they need it finds itself.
 NAMED_JARS = ("org.apache.hudi:", "org.apache.spark:spark-sql-kafka", "org.apache.hadoop:")
