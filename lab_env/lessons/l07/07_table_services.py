@@ -592,7 +592,7 @@ HTML(
     )
 )
 
-# %% name="cleaning" proof="After one more commit, the cleaner removed all 240 replaced files."
+# %% name="storage-falls" proof="After one more commit, the cleaner removed all 240 replaced files."
 assert cleaned["total_files_deleted"].iloc[0] == len(small.files)
 assert len(after_cleaning.files) == days + 1 and len(after_cleaning.current) == days
 assert sum(file.size for file in after_cleaning.files) < bytes_small / 5
