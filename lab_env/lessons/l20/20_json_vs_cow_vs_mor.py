@@ -884,10 +884,10 @@ assert sum(board["JSON, all lines"].values()) > sum(right.values())
 # ### Appendix · How fresh, and for how much?
 #
 # *Optional: five minutes; nothing later needs it.* How long after an event was sent can a reader see it? That is its
-# [**freshness**](../docs/glossary.md#freshness). The project behind the second of the two articles that this course
-# follows (lesson 05) takes `_hoodie_commit_time` minus the time of the event. That column is the *requested* time
-# of the commit (lesson 10), when the writer began. The rows are visible when it *completes*. Here are both for your
-# last batch:
+# [**freshness**](../docs/glossary.md#freshness). The project behind the [second
+# article](../data/README.md#the-source-articles) that this course follows takes `_hoodie_commit_time` minus the time
+# of the event. That column is the *requested* time of the commit (lesson 10), when the writer began. The rows are
+# visible when it *completes*. Here are both for your last batch:
 
 # %%
 from lab_env.tables.hudi.timeline import to_seconds
