@@ -728,7 +728,7 @@ assert not acknowledged & failed
 # %% [markdown]
 # Every acknowledged event is in the topic. By default (`acks=all`) the broker acknowledges an event when all in-sync
 # replicas have it. That may be the leader alone, and a power failure may then lose it, unless
-# [`min.insync.replicas`](https://kafka.apache.org/documentation/#topicconfigs_min.insync.replicas) demands more. (With
+# [`min.insync.replicas`](https://kafka.apache.org/41/configuration/topic-configs/#topicconfigs_min.insync.replicas) demands more. (With
 # `acks=0` the client does not wait at all.)
 #
 # A *failed* event may be in the topic, too. "Failed" by time-out only means that no answer came in time. So the course's
@@ -857,7 +857,7 @@ assert board["newest of each order"].sum() < board["all events"].sum()
 # %% [markdown]
 # > **In production**
 # > - A topic has three replicas and `min.insync.replicas` 2; then an acknowledged event survives the loss of a broker
-# >   ([`acks`](https://kafka.apache.org/documentation/#producerconfigs_acks)).
+# >   ([`acks`](https://kafka.apache.org/41/configuration/producer-configs/#producerconfigs_acks)).
 # > - On `BufferError` the producer polls, waits and tries again, or it slows its own source down
 # >   ([`queue.buffering.max.messages`](https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md)).
 # > - Load comes from machines of its own, with [several

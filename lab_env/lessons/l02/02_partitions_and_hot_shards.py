@@ -1012,10 +1012,10 @@ assert (large == 2 * ours).all() and (large_for_four == 2 * large).all()
 # %% [markdown]
 # > **In production**
 # > - Topics are made by reviewed configuration, not by the first event with a misspelt name
-# >   ([`auto.create.topics.enable`](https://kafka.apache.org/documentation/#brokerconfigs_auto.create.topics.enable)).
+# >   ([`auto.create.topics.enable`](https://kafka.apache.org/41/configuration/broker-configs/#brokerconfigs_auto.create.topics.enable)).
 # > - All producers of a topic use the same hash. This client's default is CRC32, that of Java's clients murmur2
 # >   ([`partitioner`](https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md)).
-# > - Adding partitions [moves keys](https://kafka.apache.org/documentation/#basic_ops_modify_topic): stop the producers,
+# > - Adding partitions [moves keys](https://kafka.apache.org/41/operations/basic-kafka-operations/#modifying-topics): stop the producers,
 # >   let the consumers catch up, then add.
 #
 # ## Key points

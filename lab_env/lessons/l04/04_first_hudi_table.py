@@ -937,7 +937,7 @@ assert float(board.loc["new", "JSON files"]) > 1.2 * float(board.loc["new", "rev
 # > - Leave the metadata table and cleaning on; `DEMO_OPTIONS` are for tables of a few rows
 # >   ([metadata table](https://hudi.apache.org/docs/metadata)).
 # > - Keep the events in Kafka for longer than it takes to notice damage and repair it
-# >   ([`retention.ms`](https://kafka.apache.org/documentation/#topicconfigs_retention.ms)).
+# >   ([`retention.ms`](https://kafka.apache.org/41/configuration/topic-configs/#topicconfigs_retention.ms)).
 # > - A newer Hudi may upgrade the table's format at its next write: upgrade readers first, and know how to
 # >   [downgrade](https://hudi.apache.org/docs/deployment#downgrading).
 #

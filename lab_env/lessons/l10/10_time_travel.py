@@ -834,7 +834,7 @@ assert list(boards.values())[-1].sum() == sum(10 + n for n in range(1, 27)) + 7 
 # > - Delete a savepoint when the night is over: it holds files, and archiving of the timeline stops at the oldest one unless
 # >   [`hoodie.archive.beyond.savepoint`](https://hudi.apache.org/docs/configurations/) is set.
 # > - A replay needs the events: Kafka keeps them longer than you need to notice
-# >   ([`retention.ms`](https://kafka.apache.org/documentation/#topicconfigs_retention.ms)).
+# >   ([`retention.ms`](https://kafka.apache.org/41/configuration/topic-configs/#topicconfigs_retention.ms)).
 #
 # ## Key points
 #

@@ -705,7 +705,7 @@ assert sent_once == sent_twice == 11
 
 # %% [markdown]
 # All eleven, and nothing older. By default Connect delivers **at least once**. Workers of a cluster can [switch on
-# exactly once](https://kafka.apache.org/documentation/#connect_exactlyoncesource) for a connector that supports it.
+# exactly once](https://kafka.apache.org/41/kafka-connect/user-guide/#exactly-once-support) for a connector that supports it.
 # (This lab's standalone worker keeps its offsets in a file and forgets its connectors, so we `PUT` ours again.)
 #
 # Let the replay reach the lake in two batches, of six records and of five:

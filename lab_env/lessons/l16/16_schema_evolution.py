@@ -1039,7 +1039,7 @@ assert board.to_dict("records") == board_of(sent).to_dict("records")
 # >   rules](https://docs.confluent.io/platform/current/schema-registry/fundamentals/schema-evolution.html)).
 # > - Engines that read through a metastore see a new column after the next [sync](https://hudi.apache.org/docs/syncing_metastore).
 # > - A backfill needs the topic's past: keep it longer than a forgotten field stays unnoticed
-# >   ([`retention.ms`](https://kafka.apache.org/documentation/#topicconfigs_retention.ms)).
+# >   ([`retention.ms`](https://kafka.apache.org/41/configuration/topic-configs/#topicconfigs_retention.ms)).
 #
 # ## Key points
 #

@@ -1120,7 +1120,7 @@ forget_dead_session(lab)
 # > - No clean-up rule of the bucket touches a checkpoint; a changed query may need a new one ([what may
 # >   change](https://spark.apache.org/docs/3.5.7/structured-streaming-programming-guide.html#recovery-semantics-after-changes-in-a-streaming-query)).
 # > - Kafka keeps messages longer than your longest outage
-# >   ([`retention.ms`](https://kafka.apache.org/documentation/#topicconfigs_retention.ms)).
+# >   ([`retention.ms`](https://kafka.apache.org/41/configuration/topic-configs/#topicconfigs_retention.ms)).
 #
 # ## Key points
 #

@@ -895,7 +895,7 @@ assert (board["in the table"] == board["as sent"]).all() and board["as sent"].mi
 # > - A secret does not encrypt: between machines, switch on
 # >   [`spark.network.crypto.enabled`](https://spark.apache.org/docs/3.5.7/security.html).
 # > - New partitions of a topic move keys, so the events of a key lose their order there
-# >   ([Kafka](https://kafka.apache.org/documentation/#basic_ops_modify_topic)).
+# >   ([Kafka](https://kafka.apache.org/41/operations/basic-kafka-operations/#modifying-topics)).
 # > - The buckets of a simple bucket index are fixed when the table is made: count them by the data to come, not by
 # >   today's cores ([Hudi](https://hudi.apache.org/docs/indexes)).
 #

@@ -599,7 +599,7 @@ assert len(board) == exam.record.phase("questions").figures[question]
 # > - `SMALL_TABLE` stays at home: a single writer without the [metadata table](https://hudi.apache.org/docs/metadata)
 # >   deletes it for all.
 # > - Who is forgotten must also leave old file versions ([cleaning](https://hudi.apache.org/docs/cleaning)) and the topic
-# >   ([`retention.ms`](https://kafka.apache.org/documentation/#topicconfigs_retention.ms)).
+# >   ([`retention.ms`](https://kafka.apache.org/41/configuration/topic-configs/#topicconfigs_retention.ms)).
 # > - The scheduler starts `build` while the last call still runs, unless you forbid it: two writers need [a
 # >   lock](https://hudi.apache.org/docs/concurrency_control).
 #
