@@ -536,7 +536,7 @@ assert len(inline.current) == days and len(inline.files) == 3 * 2 * days + days
 # into each folder. Short of time: do 07.3 together.
 
 # %% [markdown]
-# ## Cleaning
+# ## Cleaning: when may a file go?
 #
 # Another service, [**cleaning**](../docs/glossary.md#cleaning), deletes replaced files. We run it by hand
 # first, to see each step. `run_clean` takes only a name, so the table gets one. `retain_commits => 1` means:
