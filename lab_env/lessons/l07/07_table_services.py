@@ -15,18 +15,18 @@
 #
 # ## Questions
 #
-# - My stream has run for an hour, and a query for one order takes longer every minute. Why?
+# - My stream has run for an hour, and a query for one order gets slower by the minute. Why?
 # - Can I write fewer files, or merge them later? What does each cost?
-# - When may an old file be deleted?
+# - When is it safe to delete an old file?
 #
 # ## Objectives
 #
 # At the end of this lesson you can
 #
-# - stream into a table, and say how many files that makes (07.1),
+# - stream into a table, and predict how many files that makes (07.1),
 # - merge small files by clustering (07.2),
 # - let the writer do that by itself (07.3),
-# - repair a board that runs while its table is cleaned (07.4),
+# - repair a board that keeps running while its table is cleaned (07.4),
 # - clean a table so that the longest query keeps its files (07.5).
 #
 # ## What you need
@@ -38,8 +38,8 @@
 # ## Start
 #
 # The shop's board, revenue by status, gets its orders from a stream: six thousand orders of five days.
-# They go in turn to the sixteen partitions of a topic and are read back as a stream, two thousand per
-# micro-batch. Run the cells and read on.
+# They are spread evenly over the sixteen partitions of a topic and read back as a stream, two thousand
+# per micro-batch. Run the cells and read on.
 
 # %%
 import pandas as pd
@@ -58,7 +58,7 @@ shop = spark.range(1, 6001, 1, numPartitions=1).selectExpr(
     "concat('O-', id) AS order_id",
     "'new' AS status",
     "cast(id % 90 + 10 AS decimal(12, 2)) AS amount",
-    "sha2(cast(id AS string), 256) AS basket",  # stands for all that a real order has besides
+    "sha2(cast(id AS string), 256) AS basket",  # stands for a real order's other columns
     "to_timestamp('2026-11-18 12:00:00') + make_interval(0, 0, 0, cast(id % 5 AS int)) AS order_ts",
     "cast(date_add('2026-11-18', cast(id % 5 AS int)) AS string) AS partition_date",
 )
@@ -67,9 +67,9 @@ send_orders(lab, shop, PARTITIONS)
 rows = orders_as_stream(lab, shop.schema, per_batch=2000)
 
 # %% [markdown]
-# `rows` is a streaming DataFrame. Here are the options of every table of this lesson. `DEMO_OPTIONS` leave
-# out the metadata table and cleaning, which Hudi has on by default; where this changes a number, the text
-# says so.
+# `rows` is a streaming DataFrame. All tables of this lesson share these options. `DEMO_OPTIONS` switch off
+# the metadata table and cleaning, which Hudi has on by default; where this changes a number, the text says
+# so.
 
 # %%
 from lab_env.pipeline.options import DEMO_OPTIONS
@@ -88,14 +88,13 @@ ORDERS = DEMO_OPTIONS | {
 # ## What a small file costs
 #
 # The orders are all new, so the stream writes with [**bulk insert**](../docs/glossary.md#bulk-insert),
-# the fast operation that looks up nothing.
+# the fast operation without look-ups.
 #
 # ### Exercise 07.1 · Write the stream
 #
 # Complete the function. It writes the streaming DataFrame `rows` into the Hudi table at `path`, with
 # `ORDERS`, the given operation, and any `extra_options`. It keeps its progress in the folder `checkpoint`
-# and returns when everything in the topic has been written. Every stream of this lesson goes through your
-# function. ([Hudi: streaming writes](https://hudi.apache.org/docs/writing_tables_streaming_writes))
+# and returns when everything in the topic has been written. All streams of this lesson use your function. ([Hudi: streaming writes](https://hudi.apache.org/docs/writing_tables_streaming_writes))
 
 
 # %% exercise="07.1"
@@ -165,11 +164,10 @@ stream_into(orders_path, lab.path("_checkpoints/orders"), rows, "bulk_insert")
 
 # %% [markdown]
 # The table has a folder for each day, and each micro-batch brings orders of all five days. Spark reads a
-# batch in sixteen tasks, one per partition of the topic. Each task parses its orders and writes them;
-# nothing in between brings the orders of a day together.
+# batch in sixteen tasks, one per partition of the topic.
 #
-# **Predict:** the stream has written three batches. How many data files does the table have? A guess
-# within 40 counts.
+# **Predict:** the stream has written three batches. How many data files does the table have? Within 40
+# counts as right.
 
 # %%
 lab.predict("07.p1", ..., tolerance=40)
@@ -189,19 +187,18 @@ assert (batches, days) == (3, 5) and set(per_batch) == {PARTITIONS * days}
 assert len(small.current) == len(files) == PARTITIONS * days * batches == 240
 
 # %% [markdown]
-# Each task had orders of all five days and wrote one file per folder: 16 tasks × 5 days × 3 batches. The
-# number comes from three good decisions that *multiply*: work in parallel, partition the table, commit
-# often. At one such batch per minute, a thousand files take less than a quarter of an hour. (With
-# `hoodie.bulkinsert.sort.mode=PARTITION_PATH_REPARTITION` Hudi brings the orders of a day together first,
-# at the price of a shuffle. Not tried here.)
+# Each task parses its orders and writes them; nothing in between brings the orders of a day together. So
+# each task wrote one file per folder: 16 tasks × 5 days × 3 batches. Three good decisions *multiply*: work
+# in parallel, partition the table, commit often. At one such batch per minute you have a thousand files in
+# 13 minutes. (With `hoodie.bulkinsert.sort.mode=PARTITION_PATH_REPARTITION` Hudi first groups the orders by
+# day, at the price of a shuffle. Not tried here.)
 #
 # What is wrong with many files? Let us look up one order, O-17. We open the table twice and keep the
 # DataFrames for later: a `report` that runs now and will run again, and a `dashboard` that is opened now and
-# first asked later.
+# queried later.
 #
-# To read a Parquet file, Spark asks the object store for its size (HEAD), for the footer at its end, and
-# for the columns (GET): some five requests. `count_requests` reads the counters of Spark's own S3 client.
-# `DEMO_OPTIONS` leave out the statistics that would tell Spark which files can hold O-17.
+# `count_requests` reads the counters of Spark's own S3 client. `DEMO_OPTIONS` leave out the statistics that
+# would tell Spark which files can hold O-17.
 #
 # **Predict:** how many requests does the query for O-17 send?
 
@@ -237,14 +234,15 @@ assert min(requests_small.get, requests_small.head) >= len(small.current)
 
 # %% [markdown]
 # The query does not name a day, and no index says which file holds O-17. So Spark opens all 240, for
-# twenty-five rows each. (By default the metadata table keeps statistics of columns. With them Spark would
-# skip the files of batches 2 and 3, whose keys are all larger than O-17, and still open the 80 files of
-# the first. Not measured here.)
+# twenty-five rows each. For each file it asks the object store for the size (HEAD), the footer and the
+# columns (GET): some five requests. (By default the metadata table keeps column statistics. With them Spark
+# would skip the files of batches 2 and 3, whose keys are all larger than O-17, and still open the 80 files
+# of the first. Not measured here.)
 #
 # Each request takes time, and on a cloud store it costs money.
 # [Amazon's list price](https://aws.amazon.com/s3/pricing/) for S3 Standard in US East is 0.0004 US dollars
-# per thousand GET or HEAD requests (November 2026). A dashboard that asks this question every ten seconds
-# for thirty days would pay, for requests alone:
+# per thousand GET or HEAD requests (November 2026). For a dashboard that runs this query every ten seconds
+# for thirty days, the requests alone would cost:
 
 # %%
 questions = 30 * 24 * 3600 / 10
@@ -263,9 +261,8 @@ assert dollars_small > 100
 #
 # Hudi's first remedy works during the write: [**file sizing**](../docs/glossary.md#file-sizing). New rows
 # go into a file that is still small, and into a new file only when no small one is left. The limit is
-# `hoodie.parquet.small.file.limit`, 100 MB by default; our files have twelve kilobytes. It had no effect,
-# because bulk insert does not look at existing files. `insert` does, and so does `upsert`. (The exception
-# is a `BUCKET` index, lesson 08: there a row's hash names its file group.)
+# `hoodie.parquet.small.file.limit`, 100 MB by default; our files are 12 KB. It had no effect, because bulk
+# insert does not look at existing files. `insert` and `upsert` do, except with a `BUCKET` index (lesson 08).
 #
 # A second stream reads the same topic in the same three batches; only the operation differs:
 
@@ -294,17 +291,16 @@ assert requests_sized.total * 5 < requests_small.total
 assert sum(current_sizes(sized)) < sum(current_sizes(small)) / 5
 
 # %% [markdown]
-# The same six thousand orders, now in one file per day. They also take less than a fifth of the bytes:
-# each file has a footer and a bloom filter of its own, and in a small file they are the larger part. So
-# what is the price? The X-ray shows it:
+# The same six thousand orders, now in one file per day and in less than a fifth of the bytes: each file
+# has its own footer and bloom filter, which make up most of a small file. So what is the price? The X-ray
+# shows it:
 
 # %%
 sized
 
 # %% [markdown]
-# Five files are read (the solid frames), and two older versions of each lie next to them. To put new rows
-# into a file, Copy-on-Write writes it again, with all the rows that it already had. These are the bytes
-# that each write made:
+# A query reads five files (the solid frames); each has two older versions. To put new rows into a file,
+# Copy-on-Write rewrites it with all the rows that it already had. Bytes written per batch:
 
 # %%
 from lab_env.platform.display.card import styled
@@ -326,10 +322,10 @@ assert kilobytes.loc["insert", "third"] > 1.5 * kilobytes.loc["insert", "first b
 assert kilobytes.loc["insert", "third"] < kilobytes.loc["bulk insert", "third"]
 
 # %% [markdown]
-# Bulk insert writes the same number of bytes each time. The insert writes more with every batch, because
-# it copies the earlier rows: until a file has reached the limit, each write that adds to it copies it.
-# After three batches it is still ahead, since eighty footers and filters weigh more than a few copied
-# rows. But its bytes per write keep growing: good for the reader, a burden for the writer.
+# Bulk insert writes the same number of bytes each time. Insert writes more with every batch: until a file
+# has reached the limit, each write that adds to it copies its earlier rows. After three batches insert is
+# still ahead, since eighty footers and filters weigh more than a few copied rows. But its bytes per write
+# keep growing: good for readers, a burden for the writer.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 5 minutes. Ask who pays for the smaller number of files, the reader or the writer.
@@ -342,17 +338,17 @@ assert kilobytes.loc["insert", "third"] < kilobytes.loc["bulk insert", "third"]
 # ## Clustering: sized afterwards
 #
 # The other way: write fast, tidy up later. A [**table service**](../docs/glossary.md#table-service)
-# is maintenance that changes a table's files or timeline, and no row. Compaction (lesson 06) is one.
+# is maintenance that changes a table's files or timeline, but no row. Compaction (lesson 06) is one.
 # [**Clustering**](../docs/glossary.md#clustering) is another: it reads many small files and writes their
-# rows into few large ones, which *replace* the small ones. Like a compaction, it is first a *plan* on the
-# timeline and then its *execution*.
+# rows into few large ones, which *replace* the small ones. Like a compaction, it is first *planned* on the
+# timeline, then *executed*.
 #
 # ### Exercise 07.2 · Cluster
 #
 # Complete the function. It clusters the table at `path` with Hudi's procedure
 # [run_clustering](https://hudi.apache.org/docs/procedures#run_clustering). Procedures do not know our
-# write options; pass those that matter, `OPTIONS`, as one text. Without the first the procedure would
-# make a metadata table; without the second each new file would have room for 60,000 keys in its filter.
+# write options, so pass it `OPTIONS`. (Without the first option it would make a metadata table; without
+# the second, each new file's filter would have room for 60,000 keys.)
 
 # %%
 OPTIONS = "hoodie.metadata.enable=false,hoodie.index.bloom.num_entries=1000"
@@ -372,7 +368,7 @@ lab.check("07.2", cluster)
 # `CALL` a procedure by `spark.sql`; its arguments are named with `=>`.
 
 # %% [markdown] hint="07.2"
-# Lesson 05 called `run_compaction(op => ..., path => ..., options => ...)`. This one plans and runs
+# Lesson 06 called `run_compaction(op => ..., path => ..., options => ...)`. This one plans and runs
 # if no `op` is given.
 
 
@@ -407,8 +403,7 @@ def cluster(path):
 
 
 # %% [markdown]
-# **Predict:** we cluster the 240 files into five. Will the bytes on the store *fall* or *grow*? Think of
-# `report` and `dashboard`, which are still open.
+# **Predict:** we cluster the 240 files into five. Will the bytes on the store *fall* or *grow*?
 
 # %%
 lab.predict("07.p3", ..., choices=("fall", "grow"))
@@ -444,8 +439,9 @@ assert requests_clustered.total * 5 < requests_small.total
 assert dollars < dollars_small / 5
 
 # %% [markdown]
-# Every row and the same sum, in five files as if they had been sized while writing. No write had to copy
-# earlier rows, and the reader sends a small part of the requests. And the storage?
+# Every row and the same sum, in five files as if they had been sized while writing, and a reader sends a
+# fraction of the requests. The price: clustering read every row and wrote it once more, in one go; sizing
+# copied rows in each batch. And the storage?
 
 # %% name="storage-grows"
 from lab_env.lessons.l07.figures import draw_storage
@@ -453,6 +449,7 @@ from lab_env.lessons.l07.figures import draw_storage
 bytes_small = sum(file.size for file in small.files)
 bytes_clustered = sum(file.size for file in clustered.files)
 lab.record_actual("07.p3", "grow" if bytes_clustered > bytes_small else "fall")
+print(f"clustering wrote {(bytes_clustered - bytes_small) / 1000:,.0f} KB")
 
 # %%
 HTML(draw_storage({"three batches": small, "clustered": clustered}))
@@ -463,18 +460,18 @@ assert report.where("order_id = 'O-17'").count() == 1
 
 # %% [markdown]
 # Five files were added; none of the 240 was deleted. They are *replaced*: a reader that opens the table
-# now ignores them. But our `report` opened it before, and still reads them: the proof asks it.
+# now ignores them. Our `report` opened it earlier and still reads them, as the proof shows.
 #
-# ### Exercise 07.3 · Bring it to two files
+# ### Exercise 07.3 · Get it down to two files
 #
-# In production nobody clusters by hand. The writer can do it between two writes: *inline* clustering.
-# ([Hudi's page on clustering](https://hudi.apache.org/docs/clustering) has its options.)
+# A writer can also cluster between two writes: *inline* clustering. The next batch waits for it; a stream
+# with a deadline clusters async or in a job of its own. ([Hudi's page on
+# clustering](https://hudi.apache.org/docs/clustering) has the options.)
 #
 # The check makes three bulk inserts of orders of two days, with three tasks each, into a new table. That
-# gives 18 files. Write `extra_options`, a dictionary of the options that the writer must get in addition,
-# so that after the third write a query reads two files at most. The operation stays a bulk insert, and
-# one clustering must be enough: each one would write these rows again, because their files stay below its
-# limit of 300 MB. Your stream gets your options next.
+# gives 18 files. Write `extra_options`, a dictionary of further options for the writer. After the third
+# write a query must read two files at most, and the timeline must have exactly one clustering. The
+# operation stays `bulk_insert`.
 
 # %% exercise="07.3"
 # BEGIN SOLUTION
@@ -507,7 +504,7 @@ extra_options = {"hoodie.parquet.small.file.limit": "1073741824"}
 
 # %% [markdown]
 # Now the stream: the same topic once more, bulk insert, three micro-batches, and your options. Two tasks
-# write it instead of sixteen, so a batch makes ten files.
+# write instead of sixteen, so a batch makes ten files.
 
 # %%
 lab.use_reference("07.3")
@@ -522,15 +519,14 @@ assert [write.action for write in inline.instants] == ["commit"] * 3 + ["cluster
 assert len(inline.current) == days and len(inline.files) == 3 * 2 * days + days
 
 # %% [markdown]
-# After the third commit the stream clustered by itself. A query reads five files, not thirty.
+# After the third commit the stream clustered by itself. A query reads five files, not thirty. (Clustering
+# after each commit would write all rows again each time: by default it takes every file below 300 MB.)
 #
-# Two warnings. While a clustering is planned or runs, Hudi by default *rejects* writes that update its
-# file groups: a stream of updates
-# [fails](../docs/troubleshooting.md#not-allowed-to-update-the-clustering-file-group). And **never cluster a
-# table with a simple bucket index**, such as the course's own pipeline: clustering ignores the index, its
-# files carry no bucket number, and later upserts can fail
-# ([apache/hudi 8906](https://github.com/apache/hudi/issues/8906)). There the number of buckets sizes the
-# files.
+# Two warnings. While a clustering is pending, Hudi by default *rejects* writes that update its file groups:
+# a stream of updates [fails](../docs/troubleshooting.md#not-allowed-to-update-the-clustering-file-group).
+# And **never cluster a table with a simple bucket index**, which the course's own pipeline uses: clustering
+# ignores the index, its files carry no bucket number, and later upserts can fail
+# ([apache/hudi 8906](https://github.com/apache/hudi/issues/8906)).
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 13 minutes. For 07.p3 most say that storage falls with the number of files. Two
@@ -540,11 +536,11 @@ assert len(inline.current) == days and len(inline.files) == 3 * 2 * days + days
 # into each folder. Short of time: do 07.3 together.
 
 # %% [markdown]
-# ## Cleaning
+# ## Cleaning: when may a file go?
 #
-# Replaced files are deleted by another service, [**cleaning**](../docs/glossary.md#cleaning). We run it by
-# hand first, to see each step. `run_clean` takes only a name, so the table gets one. `retain_commits => 1`
-# says: keep what a reader of the last commit or of the one before it needs.
+# Another service, [**cleaning**](../docs/glossary.md#cleaning), deletes replaced files. We run it by hand
+# first, to see each step. `run_clean` takes only a name, so the table gets one. `retain_commits => 1` means:
+# keep what a reader of the last commit or of the one before it needs.
 
 # %%
 spark.sql(f"CREATE TABLE IF NOT EXISTS orders USING hudi LOCATION '{orders_path}'")
@@ -558,9 +554,9 @@ cleaned
 assert cleaned.empty and too_early.files == clustered.files
 
 # %% [markdown]
-# It deleted nothing. The clustering *is* the last commit: a reader that opened the table just before it
-# needs the 240 files, and the cleaner spares them. That is what
-# [**retention**](../docs/glossary.md#retention) is for. So the table takes one more write. O-17 is paid:
+# It deleted nothing. The clustering *is* the last commit, and a reader that opened the table just before it
+# needs the 240 files. This [**retention**](../docs/glossary.md#retention) protects open readers. So the
+# table takes one more write. O-17 is paid:
 
 
 # %%
@@ -598,8 +594,8 @@ assert len(after_cleaning.files) == days + 1 and len(after_cleaning.current) == 
 assert sum(file.size for file in after_cleaning.files) < bytes_small / 5
 
 # %% [markdown]
-# Now the storage falls, to less than a fifth of where it began. The sixth file is O-17's day before the
-# payment, which the retention keeps.
+# Now the storage falls, to less than a fifth of where it began. The sixth file is the version of O-17's day
+# before the payment, which the cleaner retains.
 #
 # Two DataFrames were opened before all this: `report`, which has run, and `dashboard`, which has not.
 #
@@ -622,16 +618,16 @@ assert report_says == "error"
 
 # %% [markdown]
 # Its plan holds the names of the 240 files, and they are gone: an error that nobody can miss. And the
-# program of the shop's board? It opened `dashboard` this morning:
+# shop's board? Its program opened `dashboard` this morning:
 
 
 # %%
-def board_of_this_morning(path):
+def board_of_this_morning():
     """Revenue by status."""
     return dashboard.groupBy("status").agg(F.sum("amount").alias("revenue"))
 
 
-board_of_this_morning(orders_path).show()
+board_of_this_morning().show()
 
 # %% name="silent-reader" proof="The dashboard that was opened before the cleaning finds no row, and no error says so."
 assert dashboard.count() == 0
@@ -640,11 +636,20 @@ assert dashboard.count() == 0
 # **No rows, and no error.** A table of six thousand orders looks empty. This is the more dangerous of the
 # two readers: a report of zero is easily believed.
 #
+# Why is it empty, when `report` raised an error?
+#
+# **Predict:** when did `dashboard` fix which *commits* it shows, and when its list of *files*: when it was
+# loaded, or at its first query?
+
+# %%
+moments = ("both when loaded", "commits when loaded, files at first query", "both at first query")
+lab.predict("07.p5", ..., choices=moments)
+
+# %% [markdown]
 # ### Exercise 07.4 · Repair the board
 #
-# Why is it empty, when `report` raised an error? Find the reason, then write the repaired function,
-# `board_now`. The program runs all day and calls it whenever somebody looks. The check calls it, lets a
-# write and a cleaning happen to the table, and calls it again.
+# Write the repaired function, `board_now`. The program runs all day and calls it whenever somebody looks.
+# The check calls it, writes to the table and cleans it, and calls the function again.
 
 
 # %% exercise="07.4"
@@ -659,8 +664,7 @@ def board_now(path):
 lab.check("07.4", board_now)
 
 # %% [markdown] hint="07.4"
-# The function has a `path` and does not use it. When does a DataFrame fix the commits that it shows: when
-# it is loaded, or when it runs?
+# A DataFrame fixes the commits that it shows when it is loaded. When does the program load it?
 
 # %% [markdown] hint="07.4"
 # Load the table inside the function, with `spark.read.format("hudi").load(path)`; the rest of the query may
@@ -701,6 +705,8 @@ def board_now(path):
 
 # %%
 lab.use_reference("07.4")
+# Files listed when loaded: an error, as in `report`. Commits fixed at the first query: 6,000 rows.
+lab.record_actual("07.p5", moments[1] if dashboard.count() == 0 else moments[2])
 shown = board_now(orders_path).toPandas().set_index("status")
 shown
 
@@ -708,22 +714,21 @@ shown
 assert shown["revenue"]["paid"] == 27 and shown["revenue"].sum() == sent["sum(amount)"]
 
 # %% [markdown]
-# `dashboard` recorded the timeline when it was loaded, and lists files at first use. It ignores the files
-# of later commits, and those of its own three commits are deleted. **A program that asks repeatedly opens
-# the table for each question.**
+# `dashboard` recorded the timeline when it was loaded, and listed files at its first query. It ignores the
+# files of later commits, and those of its own three commits are deleted. **A long-running program must load
+# the table for each query.**
 #
-# A long query cannot do that: for it the cleaner must keep old files longer.
+# That does not help a single long query: for it the cleaner must keep old files longer.
 #
 # ### Exercise 07.5 · Clean for the longest query
 #
 # Complete the function. A stream commits every `commit_minutes`, and the longest query on its table takes
-# `query_minutes`. It may start at any moment, and it must not lose a file. Clean the table `name` by
-# [run_clean](https://hudi.apache.org/docs/procedures#run_clean) with as few commits retained as that
-# allows. (A query that ends exactly at a commit counts as safe: with a commit every five minutes, a query
-# of ten sees two of them come.) The procedure's `options` are `CLEAN_OPTIONS`.
+# `query_minutes`. It may start at any moment, and it must not lose a file. Clean the table `name` with
+# [run_clean](https://hudi.apache.org/docs/procedures#run_clean), retaining as few commits as that allows.
+# (A query that ends exactly at a commit counts as safe.) The procedure's `options` are `CLEAN_OPTIONS`.
 #
-# The check tries it on copies of `orders_sized`, where O-17 first changes three times. With the three
-# batches, that makes six versions of the file of its day:
+# The check uses copies of `orders_sized`, where O-17 first changes three times. With the three batches,
+# the file of its day then has six versions:
 
 # %%
 for minutes, status in enumerate(["paid", "packed", "shipped"], start=1):
@@ -822,13 +827,13 @@ kept
 assert max(kept) == 5
 
 # %% [markdown]
-# The rule holds while the stream's commits are the only ones. The cleaner counts **each completed commit**,
-# clusterings and compactions too, so with them the same number covers less time. So it does when a stream
-# catches up and commits faster; `hoodie.clean.policy=KEEP_LATEST_BY_HOURS` counts hours instead. And a
-# *pending* instant holds the cleaner back: while a plan waits for somebody to run it, files that were replaced
-# since then stay. (From Hudi's source, `CleanerUtils`; not measured here.)
+# The rule holds while only the stream commits, at its usual pace. The cleaner counts **each completed
+# commit**, clusterings and compactions too, so with them, or while a stream catches up, the same number covers
+# less time; `hoodie.clean.policy=KEEP_LATEST_BY_HOURS` counts hours instead. And a *pending* instant holds
+# the cleaner back: files replaced after it stay until somebody runs the plan. (From Hudi's source,
+# `CleanerUtils`; not measured here.)
 #
-# These services run inside the writer. Their defaults:
+# What does a writer do if you set nothing?
 
 # %% name="defaults"
 from lab_env.lessons.l07.figures import hudi_defaults
@@ -845,28 +850,8 @@ assert defaults["hoodie.clustering.inline"] == "false"
 
 # %% [markdown]
 # Cleaning keeps ten commits: at one commit every thirty seconds, a reader has five minutes. Clustering is
-# off: bulk inserts make small files until somebody switches it on. The two `keep` options belong to
-# [**archiving**](../docs/glossary.md#archiving), which moves the oldest instants off the active timeline
-# and changes no data file.
-#
-# ### The board
-#
-# Clustered and cleaned, or sized and cleaned: what does the board say, revenue by status, from each of the
-# two tables? O-17 was paid in one and shipped in the other.
-
-# %%
-boards = {
-    name: board_now(path).toPandas().set_index("status")
-    for name, path in {"orders": orders_path, "orders_sized": sized_path}.items()
-}
-pd.concat(boards, axis=1)
-
-# %% proof="Both boards show all that was sent, to the cent."
-for board in boards.values():
-    assert board["revenue"].sum() == sent["sum(amount)"]
-
-# %% [markdown]
-# Each adds up to what was sent. A table service changes files or the timeline, and no row.
+# off. The two `keep` options belong to [**archiving**](../docs/glossary.md#archiving), which moves the oldest
+# instants off the active timeline and changes no data file.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 17 minutes. The empty dashboard is the moment to stop and let it sink in. In 07.4 ask
@@ -877,7 +862,7 @@ for board in boards.values():
 
 # %% [markdown]
 # > **In production**
-# > - One job cleans, and no other writer. Retention covers the longest query *and* every consumer that reads
+# > - Only one job cleans. Retention covers the longest query *and* every consumer that reads
 # >   the table's changes ([cleaning](https://hudi.apache.org/docs/cleaning)).
 # > - Clustering runs async or as its own job, with a lock if others write, and only on partitions without
 # >   updates: by default a plan considers all of them ([clustering](https://hudi.apache.org/docs/clustering)).
@@ -886,10 +871,10 @@ for board in boards.values():
 #
 # ## Key points
 #
-# - Tasks × days × batches: small files come from a product of three good decisions.
+# - Tasks × days × batches: three good decisions multiply into many small files.
 # - A reader pays per file, not per row.
-# - File sizing keeps files few but each write copies what is there; bulk insert skips it, and clustering
-#   does it afterwards.
+# - File sizing keeps files few, but each write copies earlier rows; bulk insert skips it, and clustering
+#   writes all rows once more afterwards.
 # - Clustering makes storage grow; it falls after a later commit, when the cleaner may delete what was
 #   replaced.
 # - A reader whose files were cleaned fails, or silently sees nothing: open the table for each question, and
@@ -897,7 +882,7 @@ for board in boards.values():
 #
 # ## What's next
 #
-# The files are few now, and still each look-up opens all of them. Lesson 08 asks how a query skips the
+# There are few files now, but each look-up still opens all of them. Lesson 08 shows how a query skips the
 # files that cannot hold its rows, and how a writer finds the one that does.
 
 # %%

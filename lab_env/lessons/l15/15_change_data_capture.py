@@ -16,7 +16,7 @@
 # ## Questions
 #
 # - A database updates and deletes the orders. How does the lake follow?
-# - Two changes of one order: which is the last one?
+# - Two programs change one order: which change is last?
 # - The connector dies, or the database forgets it. What does the lake hold then, and who notices?
 # - The board shows the present. Where is the past?
 #
@@ -32,14 +32,14 @@
 #
 # ## What you need
 #
-# Lesson 04: record key, ordering field, upsert. 62 minutes in two sittings; the last section is optional.
+# Lesson 03: streams, checkpoints, dead letters. Lesson 04: record key, ordering field, upsert. Lesson 05:
+# `_hoodie_is_deleted`. 62 minutes in two sittings; the last section is optional.
 
 # %% [markdown]
 # ## Start
 #
 # This lesson needs two more servers: *PostgreSQL*, the shop's database, and *Kafka Connect*, which reads it. **The
-# first start fetches both, some 40 MB, once.** The database has a thousand orders. Its second table takes commands
-# for the connector; we use it later.
+# first start fetches both, some 40 MB, once.** The database has a thousand orders.
 
 # %%
 import psycopg
@@ -65,7 +65,6 @@ run_sql("""
         status text NOT NULL,
         order_date date NOT NULL,
         updated_at timestamptz NOT NULL DEFAULT now());
-    CREATE TABLE debezium_signal (id text PRIMARY KEY, type text NOT NULL, data text);
     INSERT INTO orders
     SELECT 'O-' || i, 'C-' || i % 300, 5 + i * 37 % 9000 / 100.0,
            (ARRAY['shipped', 'new', 'paid', 'packed'])[1 + i % 4], DATE '2026-11-20',
@@ -74,19 +73,17 @@ run_sql("""
 """)
 
 # %% [markdown]
-# Today a nightly job feeds the lake: `SELECT * FROM orders WHERE updated_at > last_run`. It does not select a
-# deleted row. Of ten changes a day it sees the last. And it misses some altogether, as *Which change is last?*
-# shows.
+# Today a nightly job feeds the lake: `SELECT * FROM orders WHERE updated_at > last_run`. It never selects a deleted
+# row, sees only the last of ten changes a day, and misses some changes altogether.
 #
 # [**Change data capture**](../docs/glossary.md#change-data-capture) (CDC) reads what the database writes anyway:
 # PostgreSQL records each change in its [**write-ahead log**](../docs/glossary.md#write-ahead-log) (WAL). Debezium,
-# a connector that runs in Kafka Connect, asks for that log as a replica would, and sends each change of a row to
-# Kafka.
+# a connector that runs in Kafka Connect, reads that log as a replica would, and sends each change of a row to Kafka.
 #
 # ## Snapshot, then changes
 #
-# A log does not go back a year. So Debezium first reads the table once, the **snapshot**, then the log from exactly
-# that point on. A connector is a JSON document that we `PUT` to Connect.
+# The log does not go back a year. So Debezium first reads the whole table, the **snapshot**, then the log from
+# exactly that point on. A connector's configuration is a JSON document that we `PUT` to Connect.
 
 # %%
 topic = lab.topic("public.orders")
@@ -98,14 +95,13 @@ CONNECTOR = {
     "database.password": "${env:POSTGRES_PASSWORD}",  # Connect reads it from its environment
     "database.dbname": db.info.dbname,
     "topic.prefix": lab.namespace,
-    "table.include.list": "public.orders,public.debezium_signal",
+    "table.include.list": "public.orders",
     "plugin.name": "pgoutput",  # PostgreSQL's own way to decode its log
     "slot.name": "orders",
     "publication.name": "orders",
-    "publication.autocreate.mode": "filtered",  # publish these tables, not all
+    "publication.autocreate.mode": "filtered",  # publish this table, not all
     "snapshot.mode": "initial",
     "decimal.handling.mode": "string",
-    "signal.data.collection": "public.debezium_signal",
     "topic.creation.default.partitions": "1",
     "topic.creation.default.replication.factor": "1",
 }
@@ -124,10 +120,10 @@ connect.get(f"{connector}/status")
 
 # %% [markdown]
 # The [**replication slot**](../docs/glossary.md#replication-slot), here `orders`, is the database's bookmark for
-# this reader. The *publication* says which tables are decoded. (Without `decimal.handling.mode=string` an amount
-# arrives as Base64 of its bytes. The functions `wait_for_...` are this lesson's own.)
+# this reader. The *publication* lists the tables to decode. Without `decimal.handling.mode=string` amounts would
+# arrive as Base64.
 #
-# What is in the topic? `records` reads it from an offset on; `show` takes key and envelope apart.
+# What is in the topic? `records` reads it from an offset on; `show` splits key and envelope into columns.
 
 # %%
 import json
@@ -148,7 +144,7 @@ show(records(998))
 
 # %% [markdown]
 # Each value is an [**envelope**](../docs/glossary.md#envelope): the operation `op`, the row `before` the change and
-# `after` it, and `source`, the place of the change. `r` means *read*, by the snapshot; `c` is a created row, `u` an
+# `after` it, and `source`, the origin of the change. `r` means *read*, by the snapshot; `c` is a created row, `u` an
 # update, `d` a delete. The [**LSN**](../docs/glossary.md#lsn), log sequence number, is the position in the WAL in
 # bytes. A date is the number of days since 1970.
 #
@@ -169,25 +165,26 @@ assert list(three_changes["offset"]) == [1000, 1001, 1002, 1003]
 
 # %% [markdown]
 # The delete sends two records. The second is a [**Kafka tombstone**](../docs/glossary.md#kafka-tombstone): the key
-# with no value. It tells Kafka that it may drop older records of the key when it compacts the topic.
+# with no value. It lets Kafka drop older records of the key when it compacts the topic.
 #
 # ### Exercise 15.1 · From envelope to row
 #
 # Complete `to_rows`: one row of our Hudi table per change, none for a tombstone. `ENVELOPE` is the schema of a
-# value. `COLUMNS` makes the table's columns, as expressions, of three columns that you prepare:
+# value. `COLUMNS` has an expression for each of the table's columns. They need three columns that you prepare:
 #
 # - `change`: the parsed envelope,
-# - `image`: the row to take, `before` or `after`. Which one has the key of a deleted order?
-# - `_hoodie_is_deleted`: whether the change deletes. Lesson 05: an upsert with this column deletes.
+# - `image`: the row to take, `before` or `after`,
+# - `_hoodie_is_deleted`: true if the change deletes. Lesson 05: an upsert deletes such a row.
 #
-# Among the table's columns are `commit_lsn`, the last commit before the change's transaction, `lsn`, its own place
-# in the log, and `log_position`, both as one text.
+# Three of the table's columns are positions: `lsn`, the change's own; `commit_lsn`, that of the last commit before
+# the change's transaction; and `log_position`, both as one text. Debezium gives no LSN of the transaction's own
+# commit; the commit before it sorts transactions just as well.
 
 # %%
 ROW = """order_id STRING, customer_id STRING, amount STRING, status STRING, order_date INT,
          updated_at STRING, channel STRING"""
 ENVELOPE = f"op STRING, before STRUCT<{ROW}>, after STRUCT<{ROW}>, source STRUCT<sequence: STRING>"
-# The place of a change: two positions, of the commit before its transaction, and its own.
+# Two positions: of the commit before the change's transaction, and of the change.
 PLACE = "from_json(change.source.sequence, 'ARRAY<STRING>')"
 COMMIT, OWN = f"coalesce({PLACE}[0], {PLACE}[1])", f"{PLACE}[1]"
 COLUMNS = [
@@ -319,11 +316,11 @@ def to_rows(records):
 
 
 # %% [markdown]
-# Each micro-batch is upserted; between changes of one order `log_position` decides. (One field, because in Hudi
-# 1.1.1 a table with several ordering fields gets no name in SQL.) A record that is no change of an order must
-# become a dead letter (lesson 03): the course's pipeline has [a reason for each](../lab_env/pipeline/envelopes.py).
+# Each micro-batch is upserted; among changes of one order the highest `log_position` wins. A record that is not a
+# valid change must become a dead letter (lesson 03): the course's pipeline has [a reason for
+# each](../lab_env/pipeline/envelopes.py).
 #
-# > **Do not copy this.** `DEMO_OPTIONS` switch off the metadata table. On a table at work [one such write deletes
+# > **Do not copy this.** `DEMO_OPTIONS` switch off the metadata table. In production [one such write deletes
 # > it](https://github.com/apache/hudi/pull/5186) for everybody: it must be on [in every
 # > writer](https://hudi.apache.org/docs/metadata).
 
@@ -367,9 +364,9 @@ def apply_changes(batch, number):
 # [`foreachBatch(apply)`](https://spark.apache.org/docs/3.5.7/structured-streaming-programming-guide.html#foreachbatch)
 # calls `apply(batch, number)` with each micro-batch, an ordinary DataFrame, and its number.
 #
-# The stream begins at the topic's first record and goes on where the last call stopped, which `checkpoint`
-# remembers. `follow` returns when all that is there now is applied. `limits` are options of the source; `KAFKA` has
-# its address.
+# The stream begins at the topic's first record; a later call with the same `checkpoint` goes on where the last one
+# stopped. `follow` returns when everything that is in the topic now is applied. `limits` are options of the source;
+# `KAFKA` has its address.
 
 
 # %% exercise="15.2"
@@ -396,7 +393,7 @@ lab.check("15.2", follow)
 # with the option `checkpointLocation`.
 
 # %% [markdown] hint="15.2"
-# Where does a new stream begin unless `startingOffsets` says otherwise? Which trigger ends? And who
+# Where does a new stream begin unless `startingOffsets` says otherwise? Which trigger ends? And what
 # waits for the end?
 
 
@@ -457,7 +454,7 @@ from collections import Counter
 
 
 def differences():
-    """Rows that only the database has, or has otherwise, and those of the lake; doubles count."""
+    """Return the rows that only the database has, and those that only the lake has."""
     query = "SELECT order_id, customer_id, amount, status, order_date::text FROM orders"
     database = Counter(run_sql(query))
     rows = spark.read.format("hudi").load(orders_path)
@@ -486,9 +483,8 @@ assert (before["customer_id"], before["amount"], before["order_date"]) == ("", "
 # deleted row. The other columns are `NOT NULL`, so Debezium fills them in: an empty customer, 0.00, and day 0,
 # which is 1 January 1970. Hudi looked for O-1001 in the partition `1970-01-01` and found nothing.
 #
-# How much of the old row the database logs is the table's [**replica
-# identity**](../docs/glossary.md#replica-identity). `FULL` logs all of it, and the WAL grows by that. Then somebody
-# types ten statements into `psql`:
+# A table's [**replica identity**](../docs/glossary.md#replica-identity) sets how much of the old row the database
+# logs. `FULL` logs all of it, at the price of a larger WAL. Then somebody types ten statements into `psql`:
 
 # %%
 run_sql("ALTER TABLE orders REPLICA IDENTITY FULL")
@@ -517,9 +513,8 @@ session[["key", "op", "lsn"]]
 
 # %% [markdown]
 # The last two statements were rolled back and sent nothing. The new key of O-6 arrives as three records: a delete
-# of the old key, its tombstone, and an insert. (A new `order_date` would be a plain `u`: the index looks in the new
-# partition only, and the old row stays, as in lesson 08. The [course's pipeline](../lab_env/pipeline/changes.py)
-# deletes it.)
+# of the old key, its tombstone, and an insert. (A new `order_date` would arrive as a plain `u`: the index looks in
+# the new partition only, and the old row stays. The [course's pipeline](../lab_env/pipeline/changes.py) deletes it.)
 #
 # Is the lake exact after all that?
 
@@ -533,8 +528,8 @@ assert after_session == {"database": [], "lake": []}
 assert list(session["op"]) == ["c", "d", None, "c", "u", "d", None, "d", None, "c", "u", "c"]
 
 # %% [markdown]
-# Exact. The old ghost is gone as well: its order was inserted once more, and the second delete knew the day. This
-# is how CDC replaces a nightly load: a snapshot, the changes, and a comparison of both sides.
+# Exact. The old ghost is gone as well: its order was inserted once more, and the second delete carried the day. So
+# CDC replaces a nightly load with a snapshot, the changes, and a comparison of both sides.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 10 minutes. For 15.p1 nearly all say 1,000; let them look for the reason in the printed
@@ -543,9 +538,9 @@ assert list(session["op"]) == ["c", "d", None, "c", "u", "d", None, "d", None, "
 # %% [markdown]
 # ## Which change is last?
 #
-# Two programs work on O-17 at the same time. Program A begins, and takes its time. Program B marks the order as
-# paid and commits. Then A cancels it and commits. Both set `updated_at = now()`, as applications do. The database
-# says: cancelled, because that was committed last.
+# Two programs work on O-17 at the same time. Program A begins a transaction. Program B marks the order as paid and
+# commits. Then A cancels it and commits. Both set `updated_at = now()`, as applications do. In the database the order
+# is cancelled, because A wrote last.
 
 # %%
 before_o17 = end_of(lab, topic)
@@ -564,8 +559,7 @@ b.close()
 run_sql("SELECT status, updated_at FROM orders WHERE order_id = 'O-17'")[0]
 
 # %% [markdown]
-# The two changes go into two tables: `orders` is ordered by the place in the log, `by_time` by `updated_at`.
-# PostgreSQL's `now()` is the time at which a transaction began.
+# The two changes go into two tables: `orders` is ordered by the position in the log, `by_time` by `updated_at`.
 #
 # **Predict:** what is the status of O-17 in `by_time`?
 
@@ -599,18 +593,18 @@ assert status == {"by_time": "paid", "orders": "cancelled"}
 assert began_a[0] < began_b[0] and log[0]["status"] == "paid" and log[0]["lsn"] < log[1]["lsn"]
 
 # %% [markdown]
-# A began first, so its change carries the older time, and loses in `by_time`. (The picture shows positions in their
-# order, not to scale.) The nightly job has the same hole: had it run right after B committed, it would never select
-# A's change.
+# PostgreSQL's `now()` is the time at which the transaction began. A began first, so its change carries the older
+# time and loses in `by_time`. (The picture is not to scale.) The nightly job has the same hole: had it run right
+# after B committed, it would never select A's change.
 #
 # The log is right: a row stays locked until its transaction ends, so for one row the LSN never falls. Across rows
 # it may: A could have changed another order long before. So `commit_lsn` puts whole transactions in the order of
 # their commits.
 #
-# ### Half a transaction
+# ### One transaction, two batches
 #
 # The shop moves five euros from order O-30 to O-31, in one transaction: revenue stays the same. The stream takes
-# one record per batch, slow enough to watch.
+# one record per batch.
 #
 # **Predict:** somebody asks for the revenue between the two batches. What is it?
 
@@ -620,7 +614,7 @@ lab.predict("15.p3", ..., choices=("the same", "5.00 less", "5.00 more"))
 
 # %%
 def before_last(path):
-    """A table of the lake as it was after its last commit but one."""
+    """Return a table as of its last commit but one."""
     commit = lab.xray(path).instants[-2].requested
     return spark.read.format("hudi").option("as.of.instant", commit).load(path)
 
@@ -642,8 +636,9 @@ assert between == revenue - 5
 
 # %% [markdown]
 # A commit of the lake is all or nothing. But it is *the lake's* commit: a transaction of the database may be spread
-# over two of them. Both changes have the same `commit_lsn`, so a reader of the change records can tell what belongs
-# together; a reader of the table cannot.
+# over two of them. In the change records `source.txId` is the same for both changes, and with
+# `provide.transaction.metadata` Debezium also reports when a transaction is complete. A reader of the table sees
+# neither.
 #
 # **A good place to pause: the first sitting ends here.** To go on another day, type `lab goto 15d` in a terminal:
 # it runs everything to here again in a minute or two.
@@ -651,16 +646,16 @@ assert between == revenue - 5
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 7 minutes. Draw two lanes over a common axis and let people mark where each one believes "now"
 # is. Whoever knows other databases asks for the commit time: `source.ts_ms` is it, and it ties for all changes of a
-# transaction. Short of time: leave out *Half a transaction*.
+# transaction. Short of time: leave out *One transaction, two batches*.
 
 # %% [markdown]
 # ## When things stop
 #
 # Three programs keep a position each: PostgreSQL in the slot, Connect in its offsets, Spark in its checkpoint. We
-# begin with Connect. It stores its offsets when a connector is stopped, and now and then while it runs: by default
-# every minute, in this lab every ten minutes.
+# begin with Connect. It stores its offsets when a connector stops, and periodically while it runs: by default every
+# minute, in this lab every ten minutes.
 #
-# We stop the connector and let it go on. Then come ten changes: nine orders are packed, and one of them is deleted.
+# We stop the connector and resume it. Then come ten changes: nine orders are packed, and one of them is deleted.
 # They arrive, and the lake applies them.
 
 # %%
@@ -704,9 +699,9 @@ lab.record_actual("15.p4", sent_twice)
 assert sent_once == sent_twice == 11
 
 # %% [markdown]
-# All eleven, and nothing older. By default Connect delivers **at least once**. Workers of a cluster can [switch on
+# All eleven, and nothing older. By default Connect delivers **at least once**. Distributed workers can [switch on
 # exactly once](https://kafka.apache.org/41/kafka-connect/user-guide/#exactly-once-support) for a connector that supports it.
-# (This lab's standalone worker keeps its offsets in a file and forgets its connectors, so we `PUT` ours again.)
+# (This lab's standalone worker forgets its connectors, so we `PUT` ours again.)
 #
 # Let the replay reach the lake in two batches, of six records and of five:
 
@@ -723,49 +718,19 @@ assert ghost.count() == 1
 
 # %% [markdown]
 # The final table is right: an older change loses against the row that is there. But O-41 was deleted, and had no
-# row. The first batch **brought it back**, the second deleted it. For one commit there was a ghost, as in lesson
-# 04. If no reader may see one, keep deleted orders as rows with a flag.
+# row. The first batch **brought it back**, the second deleted it: a ghost for one commit, as in lesson 04. If no
+# reader may see one, keep deleted orders as rows with a flag.
 #
-# ### A column with a default
-#
-# Friday's release adds a column, and all orders have `web` in it. PostgreSQL stores the default with the column and
-# touches no row: nothing is in the log, and the lake would show NULL ([known
-# upstream](https://github.com/apache/hudi/issues/6496)). A row in `debezium_signal` asks the connector to read the
-# orders once more while changes go on, an [**incremental snapshot**](../docs/glossary.md#incremental-snapshot).
-
-# %%
-before_column = end_of(lab, topic)
-run_sql("ALTER TABLE orders ADD COLUMN channel text NOT NULL DEFAULT 'web'")
-wait_for_connector(lab, db)
-print(end_of(lab, topic) - before_column, "records from the new column")
-
-SIGNAL = {"type": "incremental", "data-collections": ["public.orders"]}
-run_sql("INSERT INTO debezium_signal VALUES ('1', 'execute-snapshot', %s)", [json.dumps(SIGNAL)])
-orders = run_sql("SELECT count(*) FROM orders")[0][0]
-wait_for_records(lab, topic, before_column + orders)
-follow(apply_changes, checkpoint)
-
-lake = spark.read.format("hudi").load(orders_path)
-channels = lake.groupBy("channel").count().toPandas()
-print(channels.to_string(index=False))
-after_signal = differences()
-after_signal
-
-# %% name="column-filled" proof="An incremental snapshot fills the new column of every order, and changes nothing else."
-assert list(channels["channel"]) == ["web"]
-assert after_signal == {"database": [], "lake": []}
-
-# %% [markdown]
-# Every order has its channel. A snapshot's read is not in the log, so its `source.lsn` is NULL, and a NULL in an
-# ordering field makes the upsert fail. That is why `COLUMNS` takes both positions from `source.sequence`.
-#
-# **Another good place to pause.** To go on another day, type `lab goto 15.3` in a terminal: it runs everything to
-# here again.
+# (Debezium can also read rows again while changes go on, an
+# [**incremental snapshot**](../docs/glossary.md#incremental-snapshot), for what the log never had: [the default of a
+# new column](../docs/troubleshooting.md#a-column-added-with-a-default-is-null-in-the-lake). These reads have no
+# `source.lsn`, and NULL in an ordering field makes the upsert fail. So `COLUMNS` takes both positions from
+# `source.sequence`.)
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 7 minutes. 15.p4: most say none or one. Whoever says none because Connect can deliver exactly
 # once is right about distributed workers that enable `exactly.once.source.support`; this one stands alone. Short of
-# time: leave out the incremental snapshot.
+# time: let the replay arrive in one batch.
 
 # %% [markdown]
 # ### Who pays while the reader is away?
@@ -775,8 +740,8 @@ assert after_signal == {"database": [], "lake": []}
 #
 # ### Exercise 15.3 · The alarm
 #
-# Write the query that the alarm runs each minute, as text: for each slot of the database server its name, and how
-# many **bytes** of WAL are kept for it. The view
+# Write the query that the alarm runs each minute, as text: for each slot of the database server, its name and the
+# **bytes** of WAL that are kept for it. The view
 # [pg_replication_slots](https://www.postgresql.org/docs/18/view-pg-replication-slots.html) describes a slot's
 # positions; `pg_current_wal_lsn()` is the end of the log; positions can be subtracted.
 
@@ -831,7 +796,7 @@ KEPT = """
 KEPT = "SELECT slot_name, NOT active FROM pg_replication_slots"
 
 # %% [markdown]
-# We stop the connector, write some twenty megabytes, and ask your query after each step.
+# We stop the connector, write some twenty megabytes, and run your query after each step.
 
 # %%
 from lab_env.lessons.l15.figures import be_busy, checkpoint_until_lost
@@ -841,7 +806,7 @@ steps = []
 
 
 def measure(step):
-    """Note what your query says of the connector's slot, `orders`."""
+    """Record what your query returns for the connector's slot, `orders`."""
     kept = {row[0]: row[1] for row in run_sql(KEPT)}
     steps.append((step, kept.get("orders")))
 
@@ -897,9 +862,10 @@ assert unconfirmed < 1e6 and slot == ("lost", "wal_removed")
 
 # %% [markdown]
 # Look at *read, stopped*: the reader has confirmed everything, and the database still keeps its log. `restart_lsn`
-# moves only at a mark that PostgreSQL writes every fifteen seconds. (If one has just come by, your bar is lower.)
+# moves only when PostgreSQL logs a running-transactions record, every 15 s. (If it has just done so, your bar is
+# lower.)
 #
-# **Predict:** the connector is resumed, and its slot is lost. What does Connect say about the connector?
+# **Predict:** the connector is resumed, and its slot is lost. Which state does Connect report?
 
 # %%
 lab.predict("15.p5", ..., choices=("RUNNING", "FAILED", "STOPPED"))
@@ -920,12 +886,12 @@ assert tasks_in_time and not any(status["tasks"] for status in statuses)
 assert run_sql(SLOT)[0] == ("lost", "wal_removed")
 
 # %% [markdown]
-# `RUNNING`, and no error. It has no task: `lab logs connect` shows that Debezium tries to acquire the slot every
-# two seconds, up to 900 times. That is half an hour in which a dashboard of connector states is green. Watch the
-# slot (`wal_status`), and count the tasks.
+# `RUNNING`, and no error. But it has no task: `lab logs connect` shows that Debezium tries to acquire the slot every
+# two seconds, up to 900 times. For half an hour a dashboard of connector states is green. Watch the slot
+# (`wal_status`), and count the tasks.
 #
-# What the log had is gone. The way back is a new snapshot: the slot goes, Connect's offsets go, and the connector
-# begins as on its first day. (With `snapshot.mode=when_needed` Debezium decides that itself.)
+# The changes in the lost log are gone. The way back is a new snapshot: we drop the slot and Connect's offsets, and
+# the connector starts from scratch. (With `snapshot.mode=when_needed` Debezium decides that itself.)
 
 # %%
 connect.put(f"{connector}/stop")
@@ -943,18 +909,14 @@ after_snapshot = differences()
 after_snapshot
 
 # %% [markdown]
-# O-73 is paid: the snapshot has read it. But O-71 is still there. **A snapshot reads the rows that exist; a deleted
-# row does not.** Only a comparison of the keys finds it: its result is above. (By default Debezium does not send a
-# `TRUNCATE` either.)
-#
-# (Not shown: after a restore, a dump into a new server or a blue/green upgrade positions begin lower. Every later
-# change then loses against the lake's rows, without an error, until a new table gets a new snapshot.)
+# O-73 is paid: the snapshot has read it. But O-71 is still there. **A snapshot reads only rows that exist.** Only a
+# comparison of the keys finds a deleted one: its result is above. By default Debezium does not send a `TRUNCATE`,
+# either.
 #
 # ### Exercise 15.4 · Delete by hand
 #
-# Write the function that deletes some orders from the table at `path`, a table like `orders`. It gets a list of
-# `order_id`s. All other rows stay, and so do the commits: a reader of the table's history sees one more commit, no
-# new table. `ORDERS` are the table's options.
+# Write the function that deletes some orders, a list of `order_id`s, from the table at `path`, a table like `orders`.
+# All other rows and the table's history stay: the timeline gets one more commit. `ORDERS` are the table's options.
 
 
 # %% exercise="15.4"
@@ -1058,8 +1020,7 @@ assert recovered == {"database": [], "lake": []}
 assert (board["lake"] == board["database"]).all() and len(board) == 5
 
 # %% [markdown]
-# The board agrees to the cent, after a replay, a lost slot and three snapshots. The nightly job was never that
-# exact.
+# The board agrees to the cent, after a replay, a lost slot and two snapshots. The nightly job was never that exact.
 #
 # **A good place to pause: the rest is optional.** To go on another day, type `lab goto 15e` in a terminal: it runs
 # everything to here again.
@@ -1067,19 +1028,19 @@ assert (board["lake"] == board["database"]).all() and len(board) == 5
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 14 minutes. 15.p5 gets FAILED from nearly everybody; keep the status on the wall while you go
 # on. In 15.3 most take `confirmed_flush_lsn`, as its name sounds right: ask what happens if the database restarts.
-# Deleting a connector does not drop its slot: the log is kept for nobody. Short of time: give 15.3 away.
+# Deleting a connector does not drop its slot: the database keeps the log for nobody. Short of time: give 15.3 away.
 
 # %% [markdown]
 # ## Optional: the past of an order
 #
 # "What was the status of O-17 before it was cancelled?" Time travel does not know: `paid` and `cancelled` came in
-# one commit. It tells what *the lake* said; a history tells what *the database* said. It has two usual forms
+# one commit. It shows the past of *the lake*; a history shows the past of *the database*. It has two usual forms
 # (*slowly changing dimensions*):
 #
 # - **SCD4**: the current table, and next to it a table of all changes.
 # - [**SCD2**](../docs/glossary.md#scd2): one table with a row per version, and the interval in which it was valid.
 #
-# SCD4 first. Its key is the order *and* the LSN, so a change that is sent twice is still one row.
+# SCD4 first. Its key is the order *and* the LSN, so a change that is sent twice is one row.
 
 # %%
 from pyspark.sql import Window
@@ -1106,8 +1067,8 @@ assert kept == changes.select("order_id", "lsn").distinct().count() < sent
 # %% [markdown]
 # ### Exercise 15.5 · A history that survives a replay
 #
-# Complete `history`. It makes versions of change records, as a DataFrame with the columns `order_id`, `status`,
-# `amount`, `valid_from` and `valid_to`, both LSNs.
+# Complete `history`. It turns change records into versions: a DataFrame with the columns `order_id`, `status`,
+# `amount`, `valid_from` and `valid_to`, the last two LSNs.
 #
 # - A version begins where `status` or `amount` differ from the change before, in the order of `LOG`. It ends where
 #   the next one begins, or where the order is deleted. The current version has NULL in `valid_to`.
@@ -1269,15 +1230,15 @@ now = [row[0] for row in run_sql("SELECT order_id FROM orders")]
 assert current.is_unique and set(current) == {*now, "O-71"}
 
 # %% [markdown]
-# O-17 was new, paid for a moment, then cancelled. O-41 ends where it was deleted. A question as of any position is
-# a `WHERE valid_from <= p AND (p < valid_to OR valid_to IS NULL)`.
+# O-17 was new, paid for a moment, then cancelled. O-41 ends where it was deleted. To query the state as of position
+# `p`, use `WHERE valid_from <= p AND (p < valid_to OR valid_to IS NULL)`.
 #
-# Two limits. What happened while the slot was lost nobody has seen: the history still calls O-71 current. And the
-# bounds are positions of changes, not of commits: a question as of a position may get half of a transaction.
+# Two limits. Nobody saw what happened while the slot was lost: the history still calls O-71 current. And the bounds
+# are positions of changes, not of commits: a query as of a position may see half of a transaction.
 #
 # If you write this as `MERGE INTO` (lesson 04), guard each branch with `s.lsn > t.lsn`: whether a delete respects
-# the ordering field [depends on table type and version](https://github.com/apache/hudi/issues/19978). And give the
-# source the partition's column, or nothing is found, without an error.
+# the ordering field [depends on table type and version](https://github.com/apache/hudi/issues/19978). And include the
+# partition's column in the source, or nothing matches, without an error.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 9 minutes. In 15.5 most forget that a snapshot's reads are no versions. Ask the group: whose
@@ -1285,12 +1246,14 @@ assert current.is_unique and set(current) == {*now, "O-71"}
 
 # %% [markdown]
 # > **In production**
-# > - Here an administrator logs in, and topics have one replica. Take a role with [few
+# > - Here the connector logs in as an administrator, and topics have one replica. Use a role with [few
 # >   rights](https://debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-permissions),
 # >   and three replicas.
 # > - If only other tables change, a
 # >   [heartbeat](https://debezium.io/documentation/reference/stable/connectors/postgresql.html#postgresql-property-heartbeat-interval-ms)
 # >   moves the slot.
+# > - After a restore, a dump into a new server or a blue/green upgrade, positions begin lower. Every later change then
+# >   loses against the lake's rows, without an error. Make a new table from a new snapshot.
 # > - Let the alarm ring long before
 # >   [`max_slot_wal_keep_size`](https://www.postgresql.org/docs/18/runtime-config-replication.html#GUC-MAX-SLOT-WAL-KEEP-SIZE).
 #

@@ -15,7 +15,7 @@
 #
 # ## Questions
 #
-# - A backfill runs next to the stream, and both report success. Is everything in the table?
+# - A backfill runs next to the stream. Is everything in the table afterwards?
 # - Which options make two writers notice each other, and what does the loser pay?
 # - How do I divide the work so that nobody loses?
 # - A writer died in the middle. Who cleans up, and when?
@@ -26,7 +26,7 @@
 #
 # - configure two jobs so that they notice a conflict (18.1),
 # - divide a backfill so that it never writes a file that the stream writes (18.2),
-# - remove what a dead writer left, without a danger to the living (18.3).
+# - remove what a dead writer left, without harming live writers (18.3).
 #
 # ## What you need
 #
@@ -41,7 +41,7 @@
 # corrects orders. She works in a notebook of her own: a second IPython kernel, with a Spark and a JVM of its own.
 # (No stream runs here: each of its batches is one upsert.)
 #
-# So far the two of you share the object store, and this file with functions. The table has three hundred orders,
+# So far the two of you share only the object store and this file of functions. The table has three hundred orders,
 # a hundred per day, and each day is a partition. All events are of 21 November, some minutes after nine.
 
 # %%
@@ -89,20 +89,20 @@ def make_orders(spark, first, last, status, minute=0):
 
 
 # %% [markdown]
-# Start her notebook, and this one's own session. Read on while both start.
+# Start her notebook and your own Spark session. Read on meanwhile.
 
 # %%
 from lab_env.lessons.l18.colleague import Colleague, attempt
 from lab_env.pipeline.session import INTERPRETED
 
 colleague = Colleague(lab)
-# Tables of a few hundred rows: to compile each query costs more than the compiled query saves.
+# For a few hundred rows, compiling a query costs more than it saves.
 spark = lab.start_spark(INTERPRETED)
 
 # %% [markdown]
-# The table is Copy-on-Write. We load it in two writes and let Hudi fill no small files, so that each day lies in
-# two file groups: O-201 to O-250 in one, O-251 to O-300 in the other. `DEMO_OPTIONS` switch the metadata table and
-# cleaning off; where that changes an answer, the text says so.
+# The table is Copy-on-Write. We load it in two writes and switch file sizing off, so that each day lies in two
+# file groups: O-201 to O-250 in one, O-251 to O-300 in the other. `DEMO_OPTIONS` switch off the metadata table
+# and cleaning; where that changes an answer, the text says so.
 
 # %%
 from pyspark.sql import functions as F
@@ -120,11 +120,11 @@ lab.xray(orders_path)
 # %% [markdown]
 # ## Two writers, no agreement
 #
-# Two writes at the same time are a matter of milliseconds. To see them, we stop one. The function `race` starts a
-# write of O-201 in her notebook, and freezes her JVM (SIGSTOP) when her data file is there and her commit is not.
-# Then you write. Then she goes on. We race on copies of the table.
+# Whether two writes collide is a matter of milliseconds. To see it happen, we pause one. The function `race` starts
+# a write of O-201 in her notebook and freezes her JVM (SIGSTOP) between data file and commit. Then you write, and
+# then she goes on. Each race has its own copy of the table.
 #
-# A write option that begins with `_` is kept in the commit: `_writer` tells the X-ray who wrote.
+# Hudi keeps a write option that begins with `_` in the commit: `_writer` tells the X-ray who wrote.
 
 # %%
 from lab_env.lessons.table_copies import scratch_copy
@@ -151,8 +151,7 @@ def status_of(table, *order_ids):
 # She sets O-201 to *paid*. You set O-1 to *cancelled*, an order of another day. Neither of you has heard of locks:
 # your options are those of lesson 05.
 #
-# **Predict:** whose change is in the table afterwards? (Think of lesson 17: what did the next writer do with a
-# write that was not complete?)
+# **Predict:** whose change is in the table afterwards?
 
 # %%
 lab.predict("18.p1", ..., choices=("both", "yours only", "hers only", "neither"))
@@ -176,10 +175,10 @@ assert no_lock_after == [("O-1", "cancelled"), ("O-201", "new")]
 assert "rollback" in {instant.action for instant in lab.xray(no_lock).instants}
 
 # %% [markdown]
-# Look at the timeline: a **rollback** before your commit. Hudi's default is one writer per table, and such a writer
-# assumes that nobody else is at work. So an unfinished write can only be what a dead one left, and yours removed
-# it, with its file, before it began. She was alive. Her error names a missing file, not a second writer: whoever
-# reads it looks for a fault of the store.
+# Look at the timeline: a **rollback** before your commit. By default a Hudi writer assumes that it is the only one.
+# An unfinished write must then be the remains of a crash, as in lesson 17, and your writer removed it, with its file,
+# before it began. She was alive. Her error names a missing file, not a second writer: whoever reads it will suspect
+# the object store.
 #
 # You had no file in common, not even a day. Whoever *starts* second rolls back everything that is unfinished.
 
@@ -192,14 +191,14 @@ assert "rollback" in {instant.action for instant in lab.xray(no_lock).instants}
 # ## Optimistic: compare at the end
 #
 # Hudi's answer is [**optimistic concurrency control**](../docs/glossary.md#optimistic-concurrency-control) (OCC).
-# Nobody waits while data is written. Before a writer completes its instant it asks: has a commit been completed
-# since I began that changed one of *my* file groups? If so, that is a [**conflict**](../docs/glossary.md#conflict).
-# No other commit may come between this check and the writer's own, so for this moment it takes a lock, from a
-# [lock provider](../docs/glossary.md#lock-provider). And with this mode nobody rolls back another's unfinished write
-# before a write of its own: it might be alive.
+# Nobody waits while data is written. Before a writer completes its instant it asks: has another write changed one of
+# *my* file groups? If so, that is a [**conflict**](../docs/glossary.md#conflict). No other commit may come between
+# this check and the writer's own, so the writer takes a lock for it, from a
+# [lock provider](../docs/glossary.md#lock-provider). And with this mode no writer rolls back another's unfinished
+# write before its own: the other might be alive.
 #
 # [ZooKeeper](../docs/glossary.md#zookeeper) is a small server that keeps a tree of nodes. A lock is a numbered node
-# below a path; who has the lowest number holds it, and when the holder's session ends, its node goes. The lab runs one:
+# below a path; the lowest number holds it, and the node goes when its owner's session ends. The lab runs a server:
 
 # %%
 ZOOKEEPER = lab.endpoints.zookeeper  # host:port; Hudi 1.1 has an option for the port and ignores it
@@ -209,8 +208,8 @@ ZOOKEEPER, LOCKS
 # %% [markdown]
 # ### Exercise 18.1 · Options for two jobs
 #
-# Write the function that gives a job its options: the mode, and a lock in ZooKeeper. It gets the name of the job,
-# `"stream"` or `"backfill"`, and the path of the table, and returns a dictionary. Both jobs call it for the same
+# Write the function that returns a job's options as a dictionary: the mode, and a lock in ZooKeeper. Its arguments
+# are the name of the job, `"stream"` or `"backfill"`, and the path of the table. Both jobs call it for the same
 # table. Hudi's page on [concurrency control](https://hudi.apache.org/docs/concurrency_control) has the options.
 # `ZOOKEEPER` is host and port in one, and the lock belongs in the folder `LOCKS`, which a reset of this lesson
 # removes. Add no retries yet: first we want to see who loses.
@@ -239,7 +238,7 @@ lab.check("18.1", lock_options)
 # `url`, `base_path` and `lock_key`, each after `hoodie.write.lock.zookeeper.`. Which of them may depend on the job?
 
 # %% [markdown] hint="18.1"
-# None of them: a lock works only if both take the same one. The name may depend on the table.
+# None: a lock works only if both jobs take the same one. Its name may depend on the table.
 
 
 # %% equivalent="18.1"
@@ -316,13 +315,13 @@ from IPython.display import HTML
 from lab_env.lessons.l18.figures import draw_race, race_of
 
 lab.use_reference("18.1")
-# The lock of all copies, too, is named after the table itself: one name for both is what counts.
+# All copies use the lock of the original: both jobs need the same name, whichever it is.
 STREAM, BACKFILL = (lock_options(job, orders_path) for job in ("stream", "backfill"))
 same_file = make_orders(spark, 202, 202, "cancelled", 11)  # yours; hers is O-201
 
 # %% [markdown]
-# A race with your options, in one file: she sets O-201 to *paid*, you set O-202 to *cancelled*. She began first. You
-# finish first.
+# A race with your options, in one file: she sets O-201 to *paid*, you set O-202 to *cancelled*. She begins first, and
+# you finish first.
 #
 # **Predict:** who gets an error?
 
@@ -345,21 +344,17 @@ assert one_file_after == [("O-201", "new"), ("O-202", "cancelled")]
 
 # %% [markdown]
 # Time runs from left to right. Her bar is hatched while she was frozen; the green tick is your commit, the cross her
-# error. Her data file is wasted: no commit will ever count it.
+# error. Only writes *completed* since a writer began count as conflicts: when you compared, hers was not complete;
+# when she did, yours was. Her data file is wasted.
 #
 # Look at the lowest lane. Each of you holds the lock **briefly**, a few times: to take an instant time, and to compare
-# and complete. Nobody holds it while data is written. So OCC is no queue: the second to finish loses its work, and
-# learns it at the end. (With [early conflict
-# detection](https://hudi.apache.org/docs/concurrency_control#early-conflict-detection),
-# `hoodie.write.concurrency.early.conflict.detection.enable`, a writer also looks for others' markers before it writes a
-# file. Not tried here.)
+# and complete. So OCC is no queue: the second to finish loses its work, and learns it at the end.
 #
-# ### Only one of you follows the rules
+# ### Only one of you has the options
 #
-# She forgot the options, or copied her job from an old one. You have them. Readers take the newest complete file of
-# each group: the one whose instant was *requested* last.
+# She forgot the options, or copied her job from an old one. You have them.
 #
-# **Predict:** what does her notebook say now, and is her change in the table?
+# **Predict:** what does her notebook report now, and is her change in the table?
 
 # %%
 lab.predict("18.p3", ..., choices=("error", "success, in the table", "success, not in the table"))
@@ -383,21 +378,15 @@ assert one_rule_after == [("O-201", "new"), ("O-202", "cancelled")]
 # %% [markdown]
 # Two commits, two green ticks, and O-201 is as it was: a [**lost update**](../docs/glossary.md#lost-update). Your mode
 # forbids you to roll her back. Hers does not compare, and she wrote her file from what she had read before your commit.
-# The X-ray shows two new files in one group: hers completed last, but readers take yours, which was requested later.
-#
-# (It went like this because she finished last and nobody cleans. If she begins second, she rolls *you* back. With
-# cleaning on, Hudi's default, your clean finds no heartbeat of hers, which the last section explains, and takes her for
-# dead. Read in Hudi 1.1.1's code, not tried here.)
+# The X-ray shows two new files in one group. Hers was completed last, but readers take the file whose instant was
+# *requested* last: yours.
 #
 # So **every** writer needs the options: also the job that runs once, and one that plans a compaction or a clustering of
-# its own (lesson 06). They are not all. Every writer must leave the metadata table on: one write with it off [deletes
-# it](https://github.com/apache/hudi/pull/5186) for everybody, so do not copy `DEMO_OPTIONS`. And each stream needs an
-# identifier of its own (lesson 17). `second_writer` in `lab_env/pipeline/options.py` has all that another job of the shop
-# needs.
+# its own (lesson 06).
 #
 # > **Measured once by hand, not here** (Hudi 1.1.1). We froze a writer *while it held the lock*, after it had compared.
 # > Its session in ZooKeeper expired; the next writer got the lock and committed. Then the first one woke up and
-# > committed, too: a lost update. (The session was two seconds long; by default Hudi asks for a minute.)
+# > committed, too: a lost update. (The session timeout was two seconds; by default Hudi asks for a minute.)
 #
 # **A good place to pause.** To go on another day, type `lab goto 18c` in a terminal: it runs everything to here again.
 
@@ -405,20 +394,20 @@ assert one_rule_after == [("O-201", "new"), ("O-202", "cancelled")]
 # *For instructors.* 19 minutes. In 18.1 the common answer is a provider without the mode: a lock around each commit, and
 # nobody compares. Another is a lock per job, which its two arguments suggest. Draw the two questions apart: who may
 # change the timeline now (lock), and has somebody changed my files (mode)? Short of time: solve 18.1 together, never
-# leave out *Only one of you follows the rules*.
+# leave out *Only one of you has the options*.
 
 # %% [markdown]
 # ## Divide the work
 #
-# A conflict costs a whole write. Better to avoid it: jobs that write different file groups cannot conflict. The two of
-# you swap roles now: she writes the stream's batches, and you do the backfill.
+# A conflict costs a whole write. Better to avoid it: updates of different file groups cannot conflict. Now you swap
+# roles: she writes the stream's batches, and you do the backfill.
 #
 # ### Exercise 18.2 · What may the backfill write now?
 #
 # Write the function `write_now`. It gets the corrections of the backfill and the next batch of the stream, two
 # DataFrames like those of `make_orders`; all of their orders are in the table already. It returns the corrections that
-# can be written next to this batch without a conflict. The others wait. Corrections of a day that the batch leaves alone
-# must not wait.
+# can be written at the same time as this batch without a conflict. The others wait. Return as many as you can: the
+# check objects when too many wait needlessly.
 
 
 # %% exercise="18.2"
@@ -500,19 +489,25 @@ assert divided_after == [("O-1", "corrected"), ("O-200", "corrected"), ("O-201",
 assert not race_of(lab, orders_path, my_run, her_run).wasted
 
 # %% [markdown]
-# In production you do not know the stream's next batch. Divide by day: the backfill leaves alone what the stream still
+# In production you do not know the stream's next batch. Divide by day: the backfill skips the days that the stream still
 # writes. And keep retries (below), for the late event of an old day.
 #
-# ### What the comparison does not see
+# ### The same new order, twice
 #
-# Suppose that both of you *create* order O-301: a customer has sent it twice. It is the first order of a new day. How
-# many rows has it afterwards?
+# Suppose that both of you *create* order O-301, the first order of a new day. Both have the options.
+#
+# **Predict:** how many rows does O-301 have afterwards, or does one of you get an error?
+
+# %%
+lab.predict("18.p4", ..., choices=("1", "2", "an error"))
 
 # %%
 twice = scratch_copy(lab, orders_path, "twice")
 created = make_orders(spark, 301, 301, "new", 11)
 my_run, her_run = race(twice, created, BACKFILL, STREAM, her_orders=(301, 301))
 twice_after = status_of(twice, "O-301")
+both_committed = my_run.outcome == her_run.outcome == "committed"
+lab.record_actual("18.p4", str(len(twice_after)) if both_committed else "an error")
 twice_after
 
 # %% name="inserts-double" proof="Two writers that create the same key in two new files both commit, and the key is there twice."
@@ -520,15 +515,17 @@ assert my_run.outcome == her_run.outcome == "committed"
 assert len(twice_after) == 2
 
 # %% [markdown]
-# A record key is no constraint as in a database: the index looks for a key among the files that are there when the write
-# begins. Each of you found none and made a new *file*, so Hudi saw no conflict. Where new keys may come from two writers,
-# let the key decide the file: with a **bucket index** the two would conflict. (Read in Hudi 1.1.1's code, not tried here.)
+# A record key is not a database's unique constraint: the index looks for a key in the files that are there when the write
+# begins. Each of you found none and made a new *file*, so Hudi saw no conflict. (In a day with a small file, file sizing
+# would have sent both orders to that file: a conflict. Do not rely on it.) If two writers may create the same key, use a
+# **bucket index**: the key decides the bucket, Hudi compares buckets, and the two would conflict. (Both read in Hudi
+# 1.1.1's code, not tried here.)
 #
 # ### Two logs for one file group
 #
 # If a writer only adds a log file, must anybody lose? First the same options, on a Merge-on-Read table with a simple
-# bucket index (simple: the number of buckets is fixed). This time she tries again when she loses:
-# `hoodie.write.num.retries.on.conflict.failures` repeats the whole write.
+# bucket index (simple: the number of buckets is fixed). This time her write is repeated when it loses, by
+# `hoodie.write.num.retries.on.conflict.failures`.
 
 # %%
 MOR = {
@@ -557,17 +554,17 @@ assert drawn.wasted["colleague"] > 0.5 * drawn.written["colleague"] > 0
 # Both changes are in the table. But look at her bytes: the first log is wasted. Optimistic control compares file groups;
 # it does not ask whether two logs side by side would do.
 #
-# [**Non-blocking concurrency control**](../docs/glossary.md#non-blocking-concurrency-control) is the mode that does. It
-# needs Merge-on-Read, because of the logs, and a simple bucket index, so that each key has one place for all writers. It
-# takes the lock, too, for the times of its instants. Both of you write the **same orders** now: she sets O-201 and O-202
-# to *paid* at 9:10. You cancel both: O-201 with an older event, from 9:05, and O-202 with a newer one, from 9:15. She
-# began first, you finish first.
+# [**Non-blocking concurrency control**](../docs/glossary.md#non-blocking-concurrency-control) accepts two logs. It needs
+# Merge-on-Read and a simple bucket index, so that each key has the same place for all writers, and it still takes the
+# lock for the times of its instants. Both of you write the **same orders** now: she sets O-201 and O-202 to *paid* at
+# 9:10. You cancel both: O-201 with an older event, from 9:05, and O-202 with a newer one, from 9:15. She begins first,
+# and you finish first.
 #
-# **Predict:** what does the table say about O-201 and O-202?
+# **Predict:** which status do O-201 and O-202 have?
 
 # %%
 both_orders = ("paid, paid", "paid, cancelled", "cancelled, paid", "cancelled, cancelled")
-lab.predict("18.p4", ..., choices=both_orders)
+lab.predict("18.p5", ..., choices=both_orders)
 
 # %%
 BLOCK_NOBODY = {"hoodie.write.concurrency.mode": "NON_BLOCKING_CONCURRENCY_CONTROL"}
@@ -577,7 +574,7 @@ options = STREAM | MOR | BLOCK_NOBODY
 two_logs = scratch_copy(lab, mor_path, "two_logs")
 my_run, her_run = race(two_logs, older.union(newer), options, options, her_orders=(201, 202))
 two_logs_after = status_of(two_logs, "O-201", "O-202")
-lab.record_actual("18.p4", ", ".join(status for _, status in two_logs_after))
+lab.record_actual("18.p5", ", ".join(status for _, status in two_logs_after))
 lab.xray(two_logs)
 
 # %% name="non-blocking" proof="Two non-blocking writers of the same orders both commit; the higher ordering value wins."
@@ -587,7 +584,8 @@ assert not race_of(lab, two_logs, my_run, her_run).wasted
 
 # %% [markdown]
 # Two logs in one file group, from two writers at the same time. Who finishes first does not matter: readers merge by the
-# ordering field (lesson 04). Choose it with care: it alone decides.
+# ordering field (lesson 04). Choose it with care: where two values are equal, Hudi has to decide by the order of the
+# writes (not tried here).
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 16 minutes. In 18.2 "different rows" is the answer to wait for: ask what a writer replaces, a
@@ -596,19 +594,18 @@ assert not race_of(lab, two_logs, my_run, her_run).wasted
 # %% [markdown]
 # ## Dead or only slow?
 #
-# With several writers nobody may roll back another's unfinished write just because it is unfinished. But some writers
-# really die. How can the others tell? With one of these two modes a writer renews a small file while it works, its
+# With several writers, an unfinished write is no longer proof of a dead writer. But some writers really die. How can
+# the others tell? In both modes a writer keeps renewing a small file while it works, its
 # [**heartbeat**](../docs/glossary.md#heartbeat). By default it does so every 60 seconds, and counts as dead after two
 # missed renewals; here every second, and after four.
 #
 # Your colleague's process hangs for five seconds: a long garbage collection, a laptop that sleeps. Meanwhile you write,
-# with cleaning on: only cleaning looks for expired heartbeats. By default Hudi cleans after each write; `DEMO_OPTIONS`
-# have switched that off until now.
+# with cleaning on. (By default Hudi cleans after each write; `DEMO_OPTIONS` have switched that off until now.)
 #
 # **Predict:** she wakes up and wants to commit what she has written. What happens?
 
 # %%
-lab.predict("18.p5", ..., choices=("she commits", "her commit fails", "your write is lost"))
+lab.predict("18.p6", ..., choices=("she commits", "her commit fails", "your write is lost"))
 
 # %%
 import time
@@ -631,7 +628,7 @@ with colleague.frozen_while_writing(hanging, HER_CODE) as her_run:
 print(my_run, her_run, sep="\n")
 hanging_after = status_of(hanging, "O-1", "O-202")
 her_end = "she commits" if her_run.outcome == "committed" else "her commit fails"
-lab.record_actual("18.p5", her_end if ("O-1", "paid") in hanging_after else "your write is lost")
+lab.record_actual("18.p6", her_end if ("O-1", "paid") in hanging_after else "your write is lost")
 lab.xray(hanging)
 
 # %% name="fenced" proof="A writer whose heartbeat has expired is rolled back, and cannot commit when it wakes up."
@@ -641,16 +638,15 @@ assert hanging_after == [("O-1", "paid"), ("O-202", "new")]
 
 # %% [markdown]
 # Two checks can stop her. Before it takes the lock to commit, a writer looks at its *own* heartbeat: if it was late,
-# others may have taken it for dead, and it gives up (`Heartbeat for instant ... has expired`). That is a
-# [**fence**](../docs/glossary.md#fence): whoever was declared dead must not act any more. And if her heart beats first,
-# right after she wakes up, her file or her instant is missing: `inflight does not exist`.
+# others may have taken it for dead, and it gives up (`Heartbeat for instant ... has expired`). Or, if her heartbeat is
+# renewed first after she wakes up, her file or her instant is missing: `inflight does not exist`. This is a self-check,
+# not a [**fence**](../docs/glossary.md#fence): the store would still accept her commit, and a pause after the check gets
+# through (the box before *Divide the work*).
 #
-# The writer that *cleans* measures the silence by its own setting, so every writer of a table needs the same.
-#
-# ### Exercise 18.3 · What the dead leave
+# The writer that *cleans* applies its own heartbeat settings to all others, so every writer of a table needs the same.
 #
 # Now her machine breaks down, in the middle of a write to the table itself. Hours pass, and her heartbeat is long silent.
-# (We do not wait: a heartbeat that is missing counts as expired, so we remove it.)
+# (We do not wait: a missing heartbeat counts as expired, so we remove it.)
 
 # %%
 from lab_env.lessons.l18.colleague import forget_heartbeats
@@ -672,16 +668,16 @@ assert abandoned.instants[-1].state == "inflight"
 # %% [markdown]
 # Her notebook is gone with her machine. To race again, start a new one: `colleague = Colleague(lab)`.
 #
+# ### Exercise 18.3 · What the dead leave
+#
 # An instant that stays inflight holds up archiving and cleaning of all that is newer. (Read in Hudi 1.1.1's code, not
-# measured here.) Write the function that cleans up a table, whose path it gets. Afterwards
+# measured here.) Write the function that cleans up the table at a path. Afterwards
 #
-# - nothing of her write is left, neither on the timeline nor in the folders,
-# - the timeline tells what happened,
-# - all 300 orders are there,
-# - whoever else is at work on the table is unharmed. In the table of the check somebody is: another write is unfinished,
-#   and its heartbeat is renewed all the time. The check then calls your function again, when nobody is dead.
-#
-# A write of yours may set O-1 to *paid* again, and nothing else.
+# - nothing of her write is left, on the timeline or in the folders,
+# - the timeline shows the rollback,
+# - all 300 orders are there; a write of yours may set O-1 to *paid* again, and nothing else,
+# - a writer that is alive keeps its unfinished write. The check has one, and calls your function a second time, when
+#   nobody is dead.
 
 # %%
 paid_again = make_orders(spark, 1, 1, "paid", 30)  # for a write of yours
@@ -697,8 +693,8 @@ def clean_up(table):
 lab.check("18.3", clean_up)
 
 # %% [markdown] hint="18.3"
-# Twice a write of yours rolled her back. In the first section it did so before it began, whoever was alive. While
-# she hung it did so after it was complete. Which options made the difference?
+# Two of your writes rolled her back: in the first section before your write began, although she was alive; while she
+# hung, after your write was complete. Which options made the difference?
 
 # %% [markdown] hint="18.3"
 # A write with the options `STREAM` and `hoodie.clean.automatic`: cleaning after the write finds the expired heartbeat. Or
@@ -760,7 +756,7 @@ def clean_up(table):
 
 
 # %% [markdown]
-# Then the same for the real table.
+# Now the real table.
 
 # %%
 lab.use_reference("18.3")
@@ -774,10 +770,10 @@ assert "rollback" in {instant.action for instant in cleaned.new_instants}
 assert {file.key for file in abandoned.uncommitted} <= {file.key for file in cleaned.gone_files}
 
 # %% [markdown]
-# Never remove a file of the timeline by hand: the data file that it names would stay for ever. A plain write was not
-# enough here, because `DEMO_OPTIONS` switch cleaning off; with Hudi's defaults the next write of anybody would have
-# cleaned up. In production **one job cleans**: twenty writers that all clean roll back the same failed writes at the same
-# time, and most commits are followed by an error (measured, not here).
+# Never remove a file of the timeline by hand: the data file that it names would stay for ever. A single writer rolls a
+# dead write back before its own; with several writers only cleaning does that, and `DEMO_OPTIONS` switch it off. With
+# Hudi's defaults anybody's next write would have cleaned up. In production **one job cleans**: twenty writers that all
+# clean roll back the same failed writes at the same time, and most commits then log an error (measured separately).
 #
 # Meanwhile the customers of the first day have paid. Write that, with your options, and look at the shop's board.
 
@@ -794,8 +790,8 @@ assert sum(revenue for _, revenue in counted.values()) == 48150.0
 assert counted["paid"] == (101, 6261.0) and counted["corrected"][0] >= 100
 
 # %% [markdown]
-# The board shows the work of both of you: O-201 is hers, from the race that you divided, the corrections are yours.
-# Nothing of her last write is there.
+# The board shows the work of both of you: O-201 is hers, from the race without a conflict, and the corrections are
+# yours. Nothing of her last write is there.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 13 minutes. Ask before 18.3: how does a program know that another one is dead? (It cannot;
@@ -804,23 +800,25 @@ assert counted["paid"] == (101, 6261.0) and counted["corrected"][0] >= 100
 
 # %% [markdown]
 # > **In production**
-# > - Every writer has the same mode, the same lock and the metadata table, and one job cleans: [deployment
-# >   models](https://hudi.apache.org/docs/concurrency_control).
+# > - Every writer has the same mode, the same lock and the metadata table on: one write with it off [deletes
+# >   it](https://github.com/apache/hudi/pull/5186) for everybody, so do not copy `DEMO_OPTIONS`. Each stream has its own
+# >   identifier (lesson 17). `second_writer` in `lab_env/pipeline/options.py` has all that another job needs. One job
+# >   cleans: [deployment models](https://hudi.apache.org/docs/concurrency_control).
 # > - Run [three ZooKeeper servers](https://zookeeper.apache.org/doc/current/zookeeperStarted.html) or more, or none:
 # >   Hudi's storage-based provider keeps the lock in the object store itself (for S3 in `hudi-aws`; not tried here).
-# > - Keep the default heartbeat of a minute: a quick one rolls back whoever is only slow
+# > - Keep the default heartbeat of a minute: with a quick one, writers that are only slow are rolled back
 # >   ([settings](https://hudi.apache.org/docs/configurations)).
 #
 # ## Key points
 #
-# - By default Hudi takes another's unfinished write for a dead one, and rolls it back.
+# - By default Hudi takes another writer's unfinished write for a crash, and rolls it back.
 # - Optimistic control compares file groups when a writer completes: the first to finish wins, the other loses its work.
 #   **Every** writer needs the mode and the same lock, or a change is lost and both report success.
 # - The lock is held for moments, and it does not keep keys unique.
-# - Jobs that write different partitions do not conflict; with non-blocking control even writers of one file group do not,
-#   and the ordering field decides.
-# - Cleaning rolls back a writer whose heartbeat has expired, and the fence keeps it from committing later.
+# - Jobs that write different partitions do not conflict. With non-blocking control not even writers of one file group
+#   do, and the ordering field decides.
+# - Cleaning rolls back a writer whose heartbeat has expired; a writer checks its own heartbeat before it commits.
 #
 # ## What's next
 #
-# Two writers, a stream, a backfill, cleaning: who notices when one of them has stopped? Lesson 19 watches the whole.
+# Two writers, a stream, a backfill, cleaning: who notices when one of them has stopped? Lesson 19 monitors them all.
