@@ -37,7 +37,7 @@
 # ## Start
 #
 # The shop has one board on its wall: **revenue by status**. Two tables feed it in this lesson, one of
-# each of Hudi's table types. They get the same six operations, and you write the code that carries them out.
+# each of Hudi's table types. Both get the same six operations, and you write the code for them.
 # `make_orders` makes the orders of a write: O-1 to O-1000 were created on 20 November, later ones on the
 # 21st.
 
@@ -71,7 +71,7 @@ make_orders("id IN (17, 1001)", "new", "10:00").show()
 # %% [markdown]
 # ## One write, two types
 #
-# Four words that this lesson needs.
+# This lesson needs four terms.
 #
 # - A [**base file**](../docs/glossary.md#base-file) is a Parquet file with rows. It is never changed,
 #   only replaced by a newer one.
@@ -84,13 +84,13 @@ make_orders("id IN (17, 1001)", "new", "10:00").show()
 #   the log files written on top of it.
 #
 # [**Copy-on-Write**](../docs/glossary.md#copy-on-write) (COW) and
-# [**Merge-on-Read**](../docs/glossary.md#merge-on-read) (MOR) are the two ways to use them. Much that is
-# written about the two is wrong. So we ask the files.
+# [**Merge-on-Read**](../docs/glossary.md#merge-on-read) (MOR) are the two ways to use them. Which files
+# does each of them write? We ask the files.
 #
 # ### Hudi's defaults, and ours
 #
-# First a table with Hudi's defaults, made in SQL from the thousand orders of the 20th. (A session's first
-# write takes longer than all later ones.)
+# First a table with Hudi's defaults, made in SQL from the thousand orders of the 20th. A session's first
+# write takes longer than all later ones.
 
 # %%
 first_orders = make_orders("id <= 1000", "new", "10:00").coalesce(1)  # into one file
@@ -111,12 +111,12 @@ assert {"files", "column_stats"} <= set(by_default.metadata_partitions.index)
 
 # %% [markdown]
 # Over 400 KB for a thousand orders: nearly all of it is a *bloom filter* of their keys, with room for
-# 60,000. In the [*metadata table*](../docs/glossary.md#metadata-table) Hudi keeps a list of the files and
-# statistics of the columns. It also cleans and compacts by itself.
+# 60,000. Hudi keeps a list of the files and statistics of the columns in the
+# [*metadata table*](../docs/glossary.md#metadata-table). It also cleans and compacts by itself.
 #
-# The tables of this lesson depart from these defaults, and that changes numbers that you will see: `QUICK`
-# has room for 1,000 keys and no statistics, and you decide when to clean and to compact. `ORDERS` are the
-# options of lesson 04.
+# The options `QUICK` depart from these defaults: a filter has room for 1,000 keys, there are no statistics,
+# and you decide when to clean and to compact. So your files will be smaller. `ORDERS` are the options of
+# lesson 04.
 
 # %%
 from lab_env.pipeline.options import DEMO_OPTIONS, METADATA
@@ -141,8 +141,8 @@ TABLES = {"COPY_ON_WRITE": lab.path("orders_cow"), "MERGE_ON_READ": lab.path("or
 # ### Exercise 05.1 · Write the upsert
 #
 # Complete the function. It upserts orders into the Hudi table at `path`. If there is no table yet, it
-# creates one of the [type](https://hudi.apache.org/docs/table_types) that it is given: `"COPY_ON_WRITE"` or
-# `"MERGE_ON_READ"`. The options of both tables are `ORDERS` and `QUICK`. Every upsert of this lesson goes
+# creates one of the given [type](https://hudi.apache.org/docs/table_types), `"COPY_ON_WRITE"` or
+# `"MERGE_ON_READ"`. Both tables take the options `ORDERS` and `QUICK`. Every upsert of this lesson goes
 # through your function.
 
 
@@ -193,8 +193,8 @@ def upsert(rows, path, table_type):
 
 
 # %% [markdown]
-# Now we create both tables, with 1,200 orders each. `look` takes an X-ray of both and compares it with
-# the X-ray before it.
+# Now we create both tables, with 1,200 orders each. `look` takes an X-ray of each table and compares it
+# with the one before.
 
 # %%
 lab.use_reference("05.1")
@@ -252,14 +252,14 @@ files_to_open = [
 assert files_to_open == [1, 2]
 
 # %% [markdown]
-# Each commit records what it wrote; `.commit()` of an X-ray reads the record of the newest. Copy-on-Write copied the
-# whole base file, with 990 rows that did not change. Merge-on-Read left the base file alone and wrote the
-# ten rows into a log. There the reader pays instead: for the 20th it opens one file of the COW table, but
-# two of the MOR table, which it has to merge.
+# Each commit records what it wrote; an X-ray's `.commit()` returns the record of the newest one.
+# Copy-on-Write copied the whole base file, with 990 rows that did not change. Merge-on-Read left the base
+# file alone and wrote the ten rows into a log. The reader pays for that: for the 20th it opens one file of
+# the COW table, and two of the MOR table, which it has to merge.
 #
 # Look at the timeline, too. A write to a COW table is a `commit`, a write to a MOR table a `deltacommit`,
-# even the first one, which made base files only. As in lesson 00, each instant has two times: *requested*,
-# which its files carry in their names, and *completed*, from which on readers see it.
+# even the first one, which made base files only. Each instant has two times (lesson 00): *requested*, which
+# is part of its files' names, and *completed*, when readers begin to see it.
 #
 # **A good place to pause.** To go on another day, type `lab goto 05b` in a terminal: it runs everything to
 # here again in a minute or two.
@@ -276,8 +276,8 @@ assert files_to_open == [1, 2]
 #
 # ### Exercise 05.2 · Delete by key
 #
-# Complete the function. It deletes the given orders from the table at `path`, which exists; `rows` has
-# all columns of the table. Hudi knows [several ways](https://hudi.apache.org/docs/write_operations#delete).
+# Complete the function. It deletes the given orders from the existing table at `path`; `rows` has all
+# columns of the table. Hudi has [several ways](https://hudi.apache.org/docs/write_operations#delete).
 # The deletes are newer than the rows, so choose any.
 
 
@@ -343,11 +343,11 @@ def erase(rows, path, table_type):
 # without **QUICK in rows.write.format('hudi').options: the same rows go; SQL does without it, too
 
 # %% [markdown]
-# (The ways differ for late events: the operation `delete` ignores the ordering value, an upsert with the
-# flag `_hoodie_is_deleted` loses against a newer row.)
+# The ways differ for late events: the operation `delete` ignores the ordering value, while an upsert with
+# the flag `_hoodie_is_deleted` loses against a newer row.
 #
-# Your function erases the five orders in both tables. **Predict:** which table's newest base file still
-# holds the row of O-21 then? (The third section answers it.)
+# Your function erases the five orders in both tables. **Predict:** which table's newest base file then
+# still holds the row of O-21?
 
 # %%
 lab.predict("05.p2", ..., choices=("Copy-on-Write", "Merge-on-Read", "both", "neither"))
@@ -358,7 +358,27 @@ for kind, path in TABLES.items():
     erase(make_orders("id BETWEEN 21 AND 25", "erased", "12:00"), path, kind)
 look("delete")
 
+
+# %%
+def count_o21(rows):
+    """How many of these rows are of O-21."""
+    return rows.where("order_id = 'O-21'").count()
+
+
+in_newest_base = {}
+for kind, path in TABLES.items():
+    day_20 = next(s for s in pictures["delete", kind].current if s.partition.endswith("11-20"))
+    base_file = f"{path}/{day_20.partition}/{day_20.base.name}"
+    in_newest_base[kind] = count_o21(spark.read.parquet(base_file))
+print("rows of O-21 in the newest base file:", in_newest_base)
+
+still = [kind for kind in TABLES if in_newest_base[kind]]
+lab.record_actual("05.p2", {"MERGE_ON_READ": "Merge-on-Read"}.get("".join(still), still))
+
 # %% [markdown]
+# On Copy-on-Write the delete wrote a base file without the row. On Merge-on-Read the base file still holds
+# it: the log says "deleted", and the reader leaves the row out.
+#
 # Then an **older** event arrives for the ten paid orders: at 10:30 they were reserved. It must lose
 # against the payment of 11:00. **Predict:** which new data files does this late update make in the
 # Merge-on-Read table?
@@ -377,7 +397,7 @@ lab.record_actual("05.p3", data_files(pictures["late update", "MERGE_ON_READ"]))
 
 # %% [markdown]
 # The fifth write brings ten **new** orders for the 21st, whose base file holds 200. The next upsert of such
-# an order must find it, and by default Spark's index looks for keys in base files only. **Predict:** which
+# an order must find it, and by default Hudi on Spark looks for keys in base files only. **Predict:** which
 # new data files does the write make in the Merge-on-Read table?
 
 # %%
@@ -399,10 +419,11 @@ for kind in TABLES:
     assert file.kind == "base" and not before.logs
 
 # %% [markdown]
-# Look at the 21st. Merge-on-Read has **rewritten a base file**, as Copy-on-Write did. It does not only
-# append! Hudi avoids small files: it puts new rows into a file group that is still small (below 100 MB by
-# default), and an order in a log alone would not be found. With an index that finds keys in logs, such as
-# the `BUCKET` of the course's pipeline, new rows go to a log (lesson 08).
+# Look at the 21st. Merge-on-Read has **rewritten a base file**, as Copy-on-Write did: it does not only
+# append. An order in a log alone would not be found. And Hudi avoids small files: it puts new rows into a
+# file group that is still small, below 100 MB by default, and has no log yet. If there is none, it begins a
+# new file group. With an index that finds keys in logs, such as the `BUCKET` of the course's pipeline, new
+# rows go to a log (lesson 08).
 #
 # Some texts speak of an *index file* that each write updates. Is there one? Here are the footer of the new
 # base file and the parts of our metadata table:
@@ -421,15 +442,16 @@ assert "record_index" not in by_default.metadata_partitions.index
 assert "org.apache.hudi.bloomfilter" in footer
 
 # %% [markdown]
-# No file indexes keys. The footer of each *base file* has its lowest and highest key and the bloom filter;
-# the metadata table, which each write updates, lists files. (A *record index* can be added to it: lesson 08.)
+# No file indexes keys. Each write updates the metadata table, which lists files. (Lesson 08 adds a *record
+# index* to it.) The footer of each *base file* has its lowest and highest key and the bloom filter. Only the
+# index types `BLOOM` and `GLOBAL_BLOOM` read that filter. The default, `SIMPLE`, reads the keys themselves.
 #
 # ### Compaction
 #
 # A [**compaction**](../docs/glossary.md#compaction) merges the logs of a file group with its base file.
-# Hudi's procedure `run_compaction` plans one once there are five deltacommits, which is what we have,
-# and carries it out. Procedures do not know the options of our writes. So we pass again those that
-# affect file layout or bookkeeping, as one text: `name=value,name=value`.
+# Hudi's procedure `run_compaction` plans one after five deltacommits, as many as we have, and carries it
+# out. Procedures do not know the options of our writes. So we pass those that affect file layout or
+# bookkeeping again, as one text: `name=value,name=value`.
 
 # %%
 quick_as_text = ",".join(f"{name}={value}" for name, value in QUICK.items())
@@ -460,8 +482,7 @@ assert actions == ["deltacommit"] * 5 + ["compaction"]
 #
 # ### All six, measured
 #
-# Now all six operations side by side: the size of the objects that are new after each one, and their
-# number.
+# Here are all six operations side by side, with the size and number of the new objects after each.
 
 # %%
 from lab_env.lessons.l05.figures import WriteHeat
@@ -493,13 +514,11 @@ assert bookkeeping["update"] > 5 * written.loc["update", ("MERGE_ON_READ", "log"
 # What most people get wrong:
 #
 # - **The late update wrote as much as the update**, although it changed nothing. Copy-on-Write copied
-#   995 rows to find that none of them changes. Merge-on-Read did not even look: the reader, or the
-#   compaction, finds out that its ten rows are too old.
-# - **Copy-on-Write has no log**, in any row; only the change feed of lesson 12 adds some. (One of the two articles
-#   behind this course, [Bluetab's](https://www.bluetab.net/en/lakehouse-streaming-on-aws-with-apache-flink-and-hudi-part-1/),
-#   describes the two types with their names exchanged.)
-# - **A small write costs mostly bookkeeping**: the timeline and the metadata table. That costs the same for
-#   five rows as for ten, and many times the log: it is paid per write, not per row.
+#   995 rows and changed none of them. Merge-on-Read did not even look: the reader, or the compaction, finds
+#   out that its ten rows are too old.
+# - **Copy-on-Write has no log**, in any row; only the change feed of lesson 12 adds some.
+# - **A small write costs mostly bookkeeping**: the timeline and the metadata table take many times the bytes
+#   of the log. You pay for them per write, not per row.
 #
 # **Another good place to pause.** To go on another day, type `lab goto 05c` in a terminal: it runs everything
 # to here again.
@@ -514,17 +533,12 @@ assert bookkeeping["update"] > 5 * written.loc["update", ("MERGE_ON_READ", "log"
 # %% [markdown]
 # ## Deleted: gone?
 #
-# A customer asked to be forgotten, and you erased O-21. No query of the newest state shows it. But is
-# it gone from the store? We ask in three places, the last by
+# A customer asked to be forgotten, and you erased O-21. Since the compaction the newest base file of the
+# Merge-on-Read table lacks it, too. So is it gone from the store? We look in the table, and by
 # [time travel](../docs/glossary.md#time-travel), a query of an earlier state:
 
 
 # %%
-def count_o21(rows):
-    """How many of these rows are of O-21."""
-    return rows.where("order_id = 'O-21'").count()
-
-
 def as_of(moment, path):
     """The table as of a moment, which Hudi compares with the requested times of its instants."""
     return spark.read.format("hudi").option("as.of.instant", moment).load(path)
@@ -533,45 +547,34 @@ def as_of(moment, path):
 # %%
 rows_of_o21 = pd.DataFrame()
 for kind, path in TABLES.items():
-    after_delete = next(
-        s for s in pictures["delete", kind].current if s.partition.endswith("11-20")
-    )
-    base_file = f"{path}/{after_delete.partition}/{after_delete.base.name}"
     moment = pictures["update", kind].instants[-1].requested
     rows_of_o21[kind] = {
-        "base file after the delete": count_o21(spark.read.parquet(base_file)),
+        "base file after the delete": in_newest_base[kind],
         "table now": count_o21(spark.read.format("hudi").load(path)),
         "table before the delete": count_o21(as_of(moment, path)),
     }
 rows_of_o21.rename_axis("rows of O-21 in the")
-
-# %%
-still = [kind for kind in TABLES if rows_of_o21.loc["base file after the delete", kind]]
-lab.record_actual("05.p2", {"MERGE_ON_READ": "Merge-on-Read"}.get("".join(still), still))
 
 # %% name="rows-of-o21" proof="After a delete only the Merge-on-Read base file holds the row; time travel finds it in both"
 assert list(rows_of_o21["COPY_ON_WRITE"]) == [0, 0, 1]
 assert list(rows_of_o21["MERGE_ON_READ"]) == [1, 0, 1]
 
 # %% [markdown]
-# On Copy-on-Write the delete wrote a base file without the row. On Merge-on-Read the newest base file
-# still held it; the log said "deleted", and the reader left the row out. The compaction then wrote a base
-# file without it.
-#
-# But in both tables **the older file is still there**, and time travel returns the row. Erased from the
-# table is not erased from the store. That takes [**cleaning**](../docs/glossary.md#cleaning): it removes
-# file slices that are older than the history that you want to keep.
+# Neither table shows the order. But in both of them **the older file is still there**, and time travel
+# returns the row. Erased from the table is not erased from the store. That takes
+# [**cleaning**](../docs/glossary.md#cleaning): it removes file slices that are older than the history that
+# you want to keep.
 #
 # ### Exercise 05.3 · Forget a customer
 #
-# A colleague deleted the orders of a customer from a Merge-on-Read table, and called it a day. An
-# auditor has opened the Parquet files and found them. Repair it: complete the function, so that afterwards no
-# data file of the table holds a row that the table does not show.
+# A colleague deleted a customer's orders from a Merge-on-Read table, and called it a day. An auditor opened
+# the Parquet files and found them. Complete the function, so that afterwards no data file of the table holds
+# a row that the table does not show.
 #
 # The table has had two deltacommits and nothing else. Hudi's procedures
 # [run_compaction](https://hudi.apache.org/docs/procedures#run_compaction), as above, and
-# [run_clean](https://hudi.apache.org/docs/procedures#run_clean) will help; find out when the first one plans
-# anything, and how little the second one can keep. Both take `quick_as_text`, too.
+# [run_clean](https://hudi.apache.org/docs/procedures#run_clean) will help. Find out when the first plans
+# anything, and how little the second can keep. Both take `quick_as_text`, too.
 
 
 # %% exercise="05.3"
@@ -671,10 +674,13 @@ assert spark.read.parquet(*files_left).where("order_id = 'O-21'").count() == 0
 assert rows_before.empty
 
 # %% [markdown]
-# Now no data file holds O-21. With it the past is gone, and **the answer does not say so**: as of the
-# moment before the delete the table had 1,200 orders, and the query returns none, without an error. (After
-# a cleaning that counts commits, the same query is refused; lesson 10.) Queries that were running would
-# have lost their files, too (lesson 07).
+# Now no data file of the Merge-on-Read table holds O-21. `orders_cow` still has its old base file: there,
+# cleaning alone would do.
+#
+# With the row the past is gone, and **the answer does not say so**: just before the delete the table had
+# 1,200 orders, and the query as of that moment returns none, without an error. After a cleaning that counts
+# commits, the same query is refused (lesson 10). A query that was running would have lost its files
+# (lesson 07).
 #
 # The data files are not the only place. By default the metadata table keeps the lowest and highest values of
 # each file, which can be a customer's, until it is itself compacted and cleaned. Kafka, other sinks and a
@@ -684,23 +690,23 @@ assert rows_before.empty
 # to here again.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 13 minutes. "Gone?" is the question that lawyers ask. Most people are sure
-# that a delete deletes; some know tombstones from other stores and guess that both types keep the row.
-# In 05.3 most clean first, and wonder that nothing goes: draw a MOR slice as a base file with a row
-# struck out in a *second* file. Short of time: do 05.3 together.
+# *For instructors.* 13 minutes. "Gone?" is the question that lawyers ask. Most people are sure that a
+# delete deletes. In 05.3 most clean first, and wonder that nothing goes: draw a MOR slice as a base file with
+# a row struck out in a *second* file. Short of time: do 05.3 together.
 
 # %% [markdown]
 # ## Which type writes less?
 #
-# So far Merge-on-Read wrote less at each update. Now we change ten, a hundred, and all of 1,000 orders
-# that lie in one file. [**Write amplification**](../docs/glossary.md#write-amplification) is the number
-# of bytes written for each byte to be written: here the changed rows as JSON text.
+# So far Merge-on-Read wrote less at each update. Now we change ten, a hundred, and all of the 1,000 orders
+# in one file. [**Write amplification**](../docs/glossary.md#write-amplification) is bytes written per byte of
+# changed data; here we take the changed rows as JSON text.
 #
-# A log keeps each row by itself, in Avro, much as JSON does. A base file is Parquet, which stores columns and
-# compresses them. **Predict:** all 1,000 orders change in one write. Which type writes fewer bytes?
+# **Predict:** all 1,000 orders change in one write. How much does Merge-on-Read write, compared with
+# Copy-on-Write?
 
 # %%
-lab.predict("05.p5", ..., choices=("Copy-on-Write", "Merge-on-Read"))
+FACTORS = ("a quarter or less", "about the same", "four times or more")
+lab.predict("05.p5", ..., choices=FACTORS)
 
 # %%
 SWEEP = {"COPY_ON_WRITE": lab.path("sweep_cow"), "MERGE_ON_READ": lab.path("sweep_mor")}
@@ -739,9 +745,8 @@ from lab_env.lessons.l05.figures import draw_sweep
 HTML(draw_sweep(sweep))
 
 # %%
-cheaper = sweep[list(SWEEP)].loc[1000].idxmin()
-names_of_types = {"COPY_ON_WRITE": "Copy-on-Write", "MERGE_ON_READ": "Merge-on-Read"}
-lab.record_actual("05.p5", names_of_types[cheaper])
+factor = sweep.loc[1000, "MERGE_ON_READ"] / sweep.loc[1000, "COPY_ON_WRITE"]
+lab.record_actual("05.p5", FACTORS[int(factor > 0.25) + int(factor >= 4)])
 
 # %% proof="Copy-on-Write writes the file whatever changed; Merge-on-Read writes what changed"
 assert sweep["COPY_ON_WRITE"].max() < 1.3 * sweep["COPY_ON_WRITE"].min()
@@ -752,23 +757,21 @@ assert sweep["MERGE_ON_READ, times JSON"].between(1, 3).all()
 # %% [markdown]
 # Copy-on-Write writes the file, however much of it changed: the line is flat. Merge-on-Read writes what
 # changed: the line climbs. They cross, and **when all rows change, Merge-on-Read writes several times
-# as much**. (Your own table's lines cross elsewhere: our orders resemble each other more than real ones, and
-# with `PARQUET_LOGS` of `lab_env/pipeline/options.py` logs are smaller. Base files are larger, too: Hudi fills
-# them up to 120 MB, and on Copy-on-Write one changed row rewrites one.)
+# as much**. A log keeps each row by itself, in Avro, much as JSON does. A base file is Parquet, which stores
+# columns and compresses them.
 #
-# And the logs are not the end of it: sooner or later a compaction writes the base file too. So count
-# like this, for one file group and all writes between two compactions:
+# Your own table's lines cross elsewhere. Our orders resemble each other more than real ones, and with
+# `PARQUET_LOGS` of `lab_env/pipeline/options.py` logs are smaller. Base files are larger: Hudi fills them up
+# to 120 MB, and on Copy-on-Write one changed row rewrites such a file.
 #
-# - Copy-on-Write: writes × base file
-# - Merge-on-Read: writes × log + one base file
+# And the logs are not the end of it: sooner or later a compaction writes the base file, too.
 #
 # ### Exercise 05.4 · The type that writes less
 #
-# Complete the function. It is given the bytes of a base file, the bytes of the log of one write, and how many
-# writes there are until a compaction. It returns the type that writes fewer bytes, compaction included:
-# `"COPY_ON_WRITE"` or `"MERGE_ON_READ"`. The latter has to write at least 5 percent less, because somebody
-# must run its compaction and watch it. The check asks your function about made-up loads; then the lesson asks
-# it about three real ones.
+# Complete the function. It gets the bytes of a base file, the bytes of one write's log, and the number of
+# writes until a compaction. It returns the type that writes fewer bytes, compaction included:
+# `"COPY_ON_WRITE"` or `"MERGE_ON_READ"`. Merge-on-Read is only worth it if it writes at least 5 percent less,
+# because somebody must run its compaction and watch it. The check tries made-up loads.
 
 
 # %% exercise="05.4"
@@ -784,11 +787,10 @@ def cheaper_type(base, log, writes):
 lab.check("05.4", cheaper_type)
 
 # %% [markdown] hint="05.4"
-# Copy-on-Write writes the base file at each write. Merge-on-Read writes a log each time, and one base
-# file at the end.
+# Copy-on-Write: writes × base file. Merge-on-Read: writes × log + one base file, at the compaction.
 
 # %% [markdown] hint="05.4"
-# Two products and a sum, then one comparison: with 0.95 times what Copy-on-Write writes.
+# Compare with 0.95 times what Copy-on-Write writes. Exactly 5 percent less is enough.
 
 
 # %% right="05.4"
@@ -811,13 +813,14 @@ def cheaper_type(base, log, writes):
 
 
 # %% [markdown]
-# Three workloads on files of 1,000 orders, with the sizes of the sweep:
+# Until a compaction, a file group costs `writes × base` bytes on Copy-on-Write and `writes × log + base` on
+# Merge-on-Read. Here are three workloads on files of 1,000 orders, with the sizes of the sweep:
 #
 # - `archive`: each night 1,000 new orders are written to a new partition. An insert makes a base file on
 #   both types, so there is no log.
-# - `status feed`: each minute 10 of the 1,000 orders change. Compaction after each 20th write.
-# - `repricing`: each night all 1,000 orders get a new price. Compaction after each write, so that
-#   readers in the morning need not merge.
+# - `status feed`: each minute 10 of the 1,000 orders change. A compaction follows every 20th write.
+# - `repricing`: each night all 1,000 orders get a new price. A compaction follows each write, so that
+#   readers need not merge in the morning.
 
 # %%
 lab.use_reference("05.4")
@@ -837,13 +840,13 @@ assert [kind.upper() for kind in chosen.values()] == [
 ]
 
 # %% [markdown]
-# For the status feed Copy-on-Write would copy 990 unchanged orders each minute. For the repricing one log is
-# larger than the base file, and the compaction writes that as well. The share of a file that one write
-# changes decides, not whether data arrives as a stream.
+# For the status feed, Copy-on-Write would copy 990 unchanged orders each minute. For the repricing, one log
+# is larger than the base file, and the compaction writes that file as well. The share of a file that one
+# write changes decides, not whether data arrives as a stream.
 #
 # ### The board
 #
-# The tables `orders_cow` and `orders_mor` got the same six operations, and their files differ very much.
+# The tables `orders_cow` and `orders_mor` got the same six operations, and their files have little in common.
 # What does the board on the wall say?
 
 # %%
@@ -870,8 +873,9 @@ assert cow_board["count(order_id)"].to_dict() == {"new": 1195, "paid": 10}
 
 # %% [markdown]
 # > **In production**
-# > - Erasing by a date means cleaning by that date, and on Merge-on-Read compacting before it; keep enough
-# >   history for your longest query all the same ([cleaning](https://hudi.apache.org/docs/cleaning)).
+# > - If the law sets a date for erasure, cleaning (and on Merge-on-Read compaction before it) must be done by
+# >   that date. Still keep enough history for your longest query
+# >   ([cleaning](https://hudi.apache.org/docs/cleaning)).
 # > - A versioned bucket keeps what Hudi deletes: give it a rule that expires old versions
 # >   ([S3](https://docs.aws.amazon.com/AmazonS3/latest/userguide/object-lifecycle-mgmt.html)).
 # > - Base files of up to 120 MB move the crossing point: measure your own
@@ -879,7 +883,7 @@ assert cow_board["count(order_id)"].to_dict() == {"new": 1195, "paid": 10}
 #
 # ## Key points
 #
-# - Copy-on-Write: every change writes the base file anew; there are no logs and no compaction.
+# - Copy-on-Write: every change rewrites the base file; there are no logs and no compaction.
 # - Merge-on-Read: changes of known keys go to logs; under the default index new keys go to base files.
 # - A late event that loses is written all the same.
 # - Deleted is not gone: a file holds the row until it is cleaned, and on Merge-on-Read compacted before that.

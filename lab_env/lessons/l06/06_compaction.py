@@ -15,8 +15,8 @@
 #
 # ## Questions
 #
-# - My Merge-on-Read table took quick writes for a week. Why does each query take longer than the last?
-# - Somebody has to merge the logs. The writer, a thread in the same process, or a job at night?
+# - My Merge-on-Read table has taken quick writes for a week. Why does each query take longer than the last?
+# - Who merges the logs: the writer, a thread in the same process, or a job at night?
 # - Nobody compacts my table. How do I notice, and how do I repair it?
 #
 # ## Objectives
@@ -24,21 +24,21 @@
 # At the end of this lesson you can
 #
 # - monitor the metric that shows that compaction has stopped (06.1),
-# - ask a table read-optimised, and choose how often it is compacted for a reader that may lag only so
-#   far (06.2),
-# - compact alongside a stream that goes on (06.3),
+# - run a read-optimised query, and choose a compaction interval for a reader that may be only so many
+#   batches behind (06.2),
+# - compact alongside a running stream (06.3),
 # - plan and run a compaction as a job of its own (06.4).
 #
 # ## What you need
 #
-# Lesson 05: it shows base files, log files and file slices. SQL and Python. 48 minutes, with a good
-# place to pause after the second section.
+# Lesson 05 (base files, log files, file slices), SQL and Python. 48 minutes, with a good place to pause
+# after the second section.
 
 # %% [markdown]
 # ## Start
 #
-# The shop's board, revenue by status, is read from a Merge-on-Read table now: the writes are small. (A Spark
-# session's first Hudi write takes longer than all later ones.)
+# The shop's board, revenue by status, is read from a Merge-on-Read table now: the writes are small. A Spark
+# session's first Hudi write takes longer than all later ones.
 
 # %%
 import time
@@ -74,9 +74,9 @@ def make_changes(batch):
 make_changes(0).printSchema()
 
 # %% [markdown]
-# The options of every table of this lesson. `WRITER` departs from Hudi's defaults: `DEMO_OPTIONS` leave
+# All tables of this lesson have these options. `WRITER` departs from Hudi's defaults: `DEMO_OPTIONS` leave
 # out the metadata table and cleaning, and the bloom filter of a base file has room for 1,000 keys,
-# not for 60,000. So sizes are smaller here than with the defaults, and no file vanishes by itself.
+# not for 60,000. So files are smaller than with the defaults, and none vanishes by itself.
 
 # %%
 from lab_env.pipeline.options import DEMO_OPTIONS
@@ -93,55 +93,47 @@ ORDERS = {
 
 # %% [markdown]
 # This lesson sends the same batches to several tables that differ in one thing only: who compacts them.
-# `write_and_ask` writes one batch to a table, and then asks the table for the sum of all amounts. It keeps
-# how many bytes Spark's tasks read for that, the number that the Spark UI shows in the column *Input*.
+# `write_and_query` writes one batch to a table, and then queries the sum of all amounts. It measures both: the
+# seconds, and the bytes that Spark's tasks read for the query (column *Input* of the Spark UI).
 
 # %%
-from lab_env.lessons.l06.figures import Step, as_table, draw_costs
-from lab_env.tables.probes.inputs import InputBytes
+from lab_env.lessons.l06.figures import as_table, draw_costs
+from lab_env.lessons.l06.steps import take_step
 
 steps = {"never": [], "inline": []}
 
 
-def write_and_ask(name, batch, compaction):
-    """Write one batch to a table, ask it for the revenue, and keep what both cost."""
-    path = lab.path(name)
-    writer = make_changes(batch).write.format("hudi").options(**ORDERS).options(**compaction)
-    began = time.time()
-    writer.option("hoodie.table.name", name).mode("append").save(path)
-    ended = time.time()
-    with InputBytes(spark, path) as read:
-        table = spark.read.format("hudi").load(path)
-        revenue = table.agg(F.sum("amount")).first()[0]
-        answered = time.time()
+def write_and_query(name, batch, compaction):
+    """Write one batch to a table, query its revenue, and keep what both cost."""
+    options = {**ORDERS, **compaction, "hoodie.table.name": name}
     before = steps[name][-1].table if steps[name] else None
-    picture = lab.xray(path, since=before)
-    steps[name].append(Step(batch, began, ended, answered, read.bytes, revenue, picture))
+    step = take_step(lab, lab.path(name), batch, make_changes(batch), options, before)
+    steps[name].append(step)
 
 
 NEVER = {"hoodie.compact.inline": "false"}
-write_and_ask("never", 0, NEVER)
+write_and_query("never", 0, NEVER)
 
 # %% [markdown]
 # ## Nobody compacts
 #
-# A [**Merge-on-Read**](../docs/glossary.md#merge-on-read) table takes an update as a log file. The write is
+# A [**Merge-on-Read**](../docs/glossary.md#merge-on-read) table stores an update in a log file. The write is
 # small, and the work is put off: every reader has to merge. A
 # [**compaction**](../docs/glossary.md#compaction) merges base file and logs once, for all readers, into
 # a new base file. The question is who does it, and when.
 #
 # Nobody compacts the table `never`. It has a thousand orders in one base file. Six batches follow, each with
-# changes of 250 orders. (In lesson 05, one log with changes of all 1,000 was several times the base file.)
+# changes of 250 orders. In lesson 05, one log with changes of all 1,000 was several times the base file.
 #
-# **Predict:** the rows stay a thousand. How many times the bytes of before will a query read after the six
-# batches?
+# **Predict:** the table keeps a thousand rows. After the six batches, how many times as many bytes does a query
+# read as before them?
 
 # %%
 lab.predict("06.p1", ..., choices=("about 1.5", "about 2.5", "over 4"))
 
 # %%
 for batch in range(1, 7):
-    write_and_ask("never", batch, NEVER)
+    write_and_query("never", batch, NEVER)
 
 never = steps["never"]
 growth = never[-1].bytes_read / never[0].bytes_read
@@ -161,8 +153,8 @@ assert never[1].written("log") > 0.7 * never[0].written("base")
 # is nearly as large as the base file with all thousand. The base file is Parquet, compressed column by
 # column. A log keeps whole rows, as they came.
 #
-# The X-ray shows why a query must read every log. All of them stand on the first base file, in one
-# **file slice**, and the newest slice is what a query reads.
+# The X-ray shows why a query must read every log. All of them belong to the first base file, in one
+# **file slice**, and a query reads the newest slice.
 
 # %%
 never_path = lab.path("never")
@@ -174,11 +166,12 @@ picture
 #
 # An option was forgotten, a compacting thread died, a stream was stopped: no error is raised. You need
 # a number that grows, and an alarm on it. Write a function that takes an X-ray and returns how many logs
-# a query of the newest state has to merge **in the worst file group**. While a compaction is planned, a
-# file group may have two current slices, and a query merges the logs of both.
+# a query of the newest state has to merge **in the worst file group**.
 #
-# `picture.current` has the current file slices, `picture.slices` all of them, each with its `.logs`, and
-# with `.partition` and `.group`, which together name the file group.
+# `picture.current` has the current file slices, `picture.slices` all of them. Each has its `.logs`, and
+# `.partition` and `.group` together name its file group. Usually a file group has one current slice. Between
+# the plan of a compaction and its run it may have two, the old one and the one that the plan begins (you will
+# see them in the last section), and a query merges the logs of both.
 
 
 # %% exercise="06.1"
@@ -270,22 +263,21 @@ print("logs to merge:", logs_to_merge(picture))
 # `hoodie.compact.inline.max.delta.commits`. Its default is 5, and a batch writer compacts inline unless
 # told otherwise: the writer of `never` had to switch it off.
 #
-# There is a second way to ask such a table. A [**read-optimised
+# There is a second way to query such a table. A [**read-optimised
 # query**](../docs/glossary.md#read-optimised-query) reads the base files only and leaves out the logs.
 #
 # ### Exercise 06.2 · As fresh as the board needs
 #
-# The shop writes one batch per minute, and its board asks read-optimised. Complete both functions.
+# The shop writes one batch per minute, and its board runs a read-optimised query. Complete both functions.
 #
 # - `board` returns revenue by status: a Spark DataFrame with the columns `status` and `revenue`, the sum
-#   of `amount`. It asks the table at `path` read-optimised ([query
+#   of `amount`, from a read-optimised query of the table at `path` ([query
 #   types](https://hudi.apache.org/docs/table_types#query-types)).
 # - `inline_options` returns the options of a writer that compacts inline: when `save` has returned, the
 #   board may be `may_lag` batches behind but not more, with no more compactions than necessary.
 #
-# The check asks for your board of a table that has one log. Then it writes with your options, for a board
-# that may be one batch behind and for one that may be more, and looks at the table after each write. The
-# lesson goes on with both functions.
+# The check runs your `board` on a table with one log. Then it writes with your options, for a board that may
+# be one batch behind and for one that may be further behind, and looks at the table after each write.
 
 
 # %% exercise="06.2"
@@ -379,7 +371,7 @@ def inline_options(may_lag):
 lab.use_reference("06.2")
 
 for batch in range(7):
-    write_and_ask("inline", batch, inline_options(may_lag=1))
+    write_and_query("inline", batch, inline_options(may_lag=1))
 
 inline = steps["inline"]
 inline[1].table
@@ -390,8 +382,8 @@ assert [step.logs for step in inline] == [0, 0, 1, 0, 1, 0, 1]
 assert [step.answer for step in inline] == [step.answer for step in never]
 
 # %% [markdown]
-# This is the table `inline` after its second write; amber is what that one call of `save` made: a log, as
-# always, and then a new base file of base file and log. And over all seven writes:
+# This is the table `inline` after its second write. Amber marks what that one call of `save` made: a log, as
+# always, and then a new base file, merged from base file and log. And over all seven writes:
 
 # %%
 from IPython.display import HTML
@@ -407,11 +399,11 @@ assert never[-1].bytes_read > 3 * inline[-1].bytes_read
 assert written["inline"] > 1.15 * written["never"]
 
 # %% [markdown]
-# Read the upper row: without compaction each write lifts the line by one log. The other line is a saw:
-# a write that only adds a log lifts it, and a write that compacts as well lets it fall back to one base
-# file. The middle row says what that costs: those writes wrote a whole base file in addition to their log.
-# A table that is written often and read seldom may want few compactions, a table that is read all the time
-# many. After every write both tables gave the same revenue.
+# Read the upper row: without compaction each write lifts the line by one log. The other line is a saw: a log
+# lifts it, and a compaction lets it fall back to one base file. The middle row shows what that costs: a
+# compacting write wrote a whole base file in addition to its log. A table that is written often and read
+# seldom may want few compactions, a table that is read all the time many. After every write both tables gave
+# the same revenue.
 #
 # The lower row shows the seconds, which vary on a busy laptop. But it is certain who waited: each compaction
 # began after `save` was called and ended before it returned. When were the rows of the second write visible?
@@ -434,7 +426,7 @@ assert second_write.completed < compaction.requested
 # %% [markdown]
 # Before the compaction: the deltacommit is complete first. But the third write has to wait.
 #
-# What does your board say of each table? Both got all seven batches:
+# What does the board show for each table? Both got all seven batches:
 
 # %%
 boards = {name: board(lab.path(name)).toPandas().set_index("status") for name in steps}
@@ -447,14 +439,9 @@ assert set(boards["inline"].index) == {"paid", "packed"}
 assert boards["inline"]["revenue"].sum() == never[5].answer
 
 # %% [markdown]
-# Of the table `never` it still shows all revenue as `new`, although every order has been paid since: its base
-# file is that of the first batch. Of the table `inline` it shows all batches but the last. (That the board is
-# at most `may_lag` batches behind, and never half a batch, holds for one file group and no new orders; lesson
-# 09 shows half a commit.)
-#
-# *When* a compaction is planned and *which* file groups go into it are strategies of their own: time instead
-# of commits, or only recent partitions
-# ([Hudi's reference](https://hudi.apache.org/docs/configurations/#Compaction-Configs)).
+# For `never` it still shows all revenue as `new`, although every order has been paid since: the base file is
+# that of the first batch. For `inline` it shows all batches but the last. With several file groups or with new
+# orders, a board may show half a batch (lesson 09).
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 12 minutes. Before the chart, draw an empty saw on the board and let people place
@@ -469,11 +456,11 @@ assert boards["inline"]["revenue"].sum() == never[5].answer
 #
 # ## A thread beside the stream pays: async
 #
-# A stream cannot wait long: while it does, events queue up. So a streaming writer compacts
-# **asynchronously**, by default. It only makes the plan. A thread of the same process executes it, while
-# the stream takes its next batch. The pipeline of this course does so.
+# A stream cannot wait long: meanwhile events queue up. So by default a streaming writer compacts
+# **asynchronously**. It only makes the plan. A thread of the same process executes it, while the stream takes
+# its next batch. The pipeline of this course does so.
 #
-# We put the same batches into a folder, one file each.
+# We put the first three batches into a folder, one file each.
 
 # %%
 source = lab.path("changes")
@@ -488,7 +475,7 @@ for batch in range(3):
 # of the folder `source`, whose schema is `SCHEMA`, one file per batch ([file
 # source](https://spark.apache.org/docs/3.5.7/structured-streaming-programming-guide.html#input-sources)). It
 # writes them to the Hudi table at `path`, with `ORDERS` and any table name, and keeps its checkpoint at
-# `checkpoint`. It plans a compaction after every second commit and leaves the plan to a thread
+# `checkpoint`. A compaction is due after every second commit, and no batch may wait for it
 # ([compaction](https://hudi.apache.org/docs/compaction)).
 
 
@@ -618,10 +605,10 @@ assert during(batches, executed[0])  # which of them is a matter of moments
 assert not any(b.began < executed[0].planned and executed[0].ended < b.ended for b in batches)
 
 # %% [markdown]
-# Each bar of the upper lane is a write, with its number. The triangle is the moment of the plan, the
-# bar of the lower lane is its execution. On the left, every second write is long, because a compaction
-# lies *inside* it. (In the gaps we asked our queries.) On the right the compaction runs alongside the
-# batches: one may end and the next begin while it runs.
+# Each bar of the upper lane is a write, with its number. The triangle is the moment of the plan, the bar of the
+# lower lane is its execution. On the left, every second write is long, because a compaction runs *inside* it.
+# In the gaps we ran our queries. On the right the compaction runs alongside the batches: one may end and the
+# next begin while it runs.
 #
 # The work remains: on busy cores the compaction slows the stream, but the stream does not wait for its end.
 # And no update was lost on the way:
@@ -637,8 +624,7 @@ revenue = spark.read.format("hudi").load(async_path).agg(F.sum("amount")).first(
 assert revenue == never[2].answer
 
 # %% [markdown]
-# Batch 2 came after the plan was made. So its log does not stand on the old slice: new logs belong to
-# the next one.
+# Batch 2 came after the plan was made. So its log is not in the old slice: new logs belong to the next one.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 10 minutes. Let people point at the bar that waits, on the left, and look for it on
@@ -648,11 +634,11 @@ assert revenue == never[2].answer
 # %% [markdown]
 # ## A job of its own pays: schedule and run
 #
-# By your metric, the table `never` needs help. A compaction has two steps, and they can be taken apart.
+# By your metric, the table `never` needs help. A compaction has two steps, and different jobs can do them.
 # **Scheduling** writes a plan on the timeline: these file groups, these logs. **Running** does what the plan
-# says. Both are the [**procedure**](../docs/glossary.md#procedure)
-# [run_compaction](https://hudi.apache.org/docs/procedures#run_compaction). A job does not know the options of
-# our writer: pass again those that affect file layout or bookkeeping. They are in `JOB`. Without them this job
+# says. The [**procedure**](../docs/glossary.md#procedure)
+# [run_compaction](https://hudi.apache.org/docs/procedures#run_compaction) does either. A job does not know the
+# options of our writer, so `JOB` repeats those that affect file layout or bookkeeping. Without them this job
 # would build a metadata table, and a base file with a bloom filter for 60,000 keys.
 
 # %%
@@ -665,7 +651,7 @@ print(JOB)
 #
 # Complete both functions: `plan` schedules, `run` carries the plan out. The procedure has the same trigger as
 # the writers, but your `plan` must plan immediately, after one deltacommit. Both pass on `JOB`. The check runs
-# them on copies of the table that the stream left, which has one log.
+# them on copies of the stream's table, which has one log.
 
 
 # %% exercise="06.4"
@@ -758,11 +744,11 @@ assert [(i.action, i.state) for i in with_plan.new_instants] == [("compaction", 
 assert not with_plan.new_files
 
 # %% [markdown]
-# A plan, and no file yet. It may wait for the night. The writer need not wait for it: batch 7 comes
-# while the plan lies there.
+# A plan, and no file yet. It may wait for the night, and the writer need not wait for it: batch 7 comes before
+# the plan is run.
 
 # %%
-write_and_ask("never", 7, NEVER)
+write_and_query("never", 7, NEVER)
 
 waiting = lab.xray(never_path)
 print("logs to merge:", logs_to_merge(waiting))
@@ -773,11 +759,13 @@ logs_and_plan = [(len(found.logs), found.planned) for found in waiting.current]
 assert logs_and_plan == [(6, False), (1, True)]
 
 # %% [markdown]
-# The new log stands in a slice that the plan has begun, and that has no base file yet. Until the plan
-# is run, a query reads both slices. We ask both kinds of query now, to compare later.
-
+# The new log is in a slice that the plan has begun, and that has no base file yet. Until the plan is run, a
+# snapshot query reads both slices. We run both kinds of query now, to compare later.
 
 # %%
+from lab_env.tables.probes.inputs import InputBytes
+
+
 def ask(query_type):
     """Revenue, the newest batch that is shown, and the bytes that were read."""
     with InputBytes(spark, never_path) as read:
@@ -794,10 +782,10 @@ answers = {("snapshot", "before"): ask("snapshot")}
 answers["read_optimized", "before"] = ask("read_optimized")
 
 # %% [markdown]
-# Now the plan is run.
+# Now we run the plan.
 #
-# **Predict:** which query gives another answer after it? And how many logs will a query have to merge
-# then, by your metric?
+# **Predict:** which query gives another answer after it? And how many logs will a query then have to merge,
+# by your metric?
 
 # %%
 QUERIES = ("snapshot", "read_optimized")
@@ -835,23 +823,17 @@ assert kilobytes["snapshot", "before"] > 3 * kilobytes["snapshot", "after"]
 assert comparison.loc[("read_optimized", "after"), "newest batch"] == 6  # 7 is not in the plan
 
 # %% [markdown]
-# The snapshot query says the same as before and reads a fraction. That is what compaction is for: it
-# must not change what the table says. The read-optimised query caught up, to batch 6. Batch 7 came
-# after the plan, and its log stands on the new slice.
+# The snapshot query gives the same answer as before and reads a fraction: a compaction must not change what the
+# table says. The read-optimised query caught up, to batch 6. Batch 7 came after the plan, and its log is in the
+# new slice.
 #
-# And the logs are all there: the older slice, in the dashed frame, is for readers of an older state.
+# And the logs are all still there: the older slice, in the dashed frame, is for readers of an older state.
 # [**Cleaning**](../docs/glossary.md#cleaning) removes it (lesson 07).
 #
-# **A job that schedules or runs is a second writer.** Ours had the table for itself. Next to a live writer both
-# need a concurrency mode and a lock (lesson 18). You will read that a lock is not needed if the writer
-# schedules (`hoodie.compact.schedule.inline`) and the job only runs the plan. That holds for tables without a
-# metadata table, such as ours. With it, Hudi's default, [all jobs need the
-# lock](https://hudi.apache.org/docs/compaction). And start one job per plan: two that run the same plan may
-# damage the table ([apache/hudi 18012](https://github.com/apache/hudi/pull/18012)).
-#
-# The stream of this lesson was stopped with one log in its table, and no writer will come to merge it.
-# Your two functions are the job that does. Then the board: the base files hold the batches up to 6, 5 and 2,
-# so the boards differ.
+# Our stream was stopped with one log in its table, and no writer will come to merge it. Your two functions are
+# the job that does. Then we look at the boards. They differ because the tables did not get the same batches:
+# `never` got those up to 7, `inline` up to 6, `async` up to 2. Each board shows what is in base files, the
+# batches up to 6, 5 and 2. A snapshot query of each table is right for all that the table got.
 
 # %%
 plan(async_path)
@@ -866,19 +848,24 @@ revenue_after = spark.read.format("hudi").load(async_path).agg(F.sum("amount")).
 assert revenue_after == never[2].answer
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 13 minutes. Draw the two steps as two people: one writes the
-# shopping list, one goes shopping. The question that always comes: "may two jobs run the same plan?"
-# No: with this release the second may roll back what the first is writing. Many leave out `JOB` in
-# 06.4: the card says by how much the base file grew. Short of time: leave out the job on the stream's table.
+# *For instructors.* 13 minutes. Draw the two steps as two people: one writes the shopping list, one goes
+# shopping. The question that always comes, "may two jobs run the same plan?", is answered under *In production*.
+# Many leave out `JOB` in 06.4: the card says by how much the base file grew. Short of time: leave out the job on
+# the stream's table.
 
 # %% [markdown]
 # > **In production**
-# > - A compaction job and the stream both need a lock, as the metadata table is on by default ([concurrency
-# >   control](https://hudi.apache.org/docs/concurrency_control)).
+# > - Start one job per plan: in release 1.1.1 a second may roll back what the first is writing
+# >   ([apache/hudi 18012](https://github.com/apache/hudi/pull/18012)).
+# > - A job that schedules or runs is a second writer. Next to a stream both need a concurrency mode and a lock
+# >   ([lesson 18](18_concurrent_writers.ipynb)). Without a metadata table, a job that only runs the writer's plans
+# >   needs none; with it, Hudi's default, [all jobs need the lock](https://hudi.apache.org/docs/compaction).
 # > - Stream and compaction share the executors; [scheduler
 # >   pools](https://spark.apache.org/docs/3.5.7/job-scheduling.html#scheduling-within-an-application) divide
 # >   them.
-# > - Alarm on the logs to merge and on plans that wait; Hudi reports [metrics](https://hudi.apache.org/docs/metrics)
+# > - Hudi can also trigger by time, or compact only recent partitions
+# >   ([reference](https://hudi.apache.org/docs/configurations/#Compaction-Configs)).
+# > - Alert on the logs to merge and on plans that wait; Hudi reports [metrics](https://hudi.apache.org/docs/metrics)
 # >   of its table services.
 #
 # ## Key points
@@ -888,13 +875,13 @@ assert revenue_after == never[2].answer
 # - Compaction trades writing for reading: more bytes written, far fewer read.
 # - Inline, the writer waits; async, a thread works while the next batch comes; a separate job pays at a time you
 #   choose, and needs a lock.
-# - A snapshot query says the same before and after; a read-optimised one catches up, to the plan.
+# - A snapshot query gives the same answer before and after; a read-optimised one catches up, to the plan.
 # - Compaction deletes nothing; cleaning does.
 #
 # ## What's next
 #
-# Compaction works within file groups. Lesson 07 asks why there are so many of them, and who removes what
-# nobody reads any more.
+# Compaction works within file groups. Lesson 07 asks why there are so many of them, and who removes the files
+# that nobody reads.
 
 # %%
 spark.stop()
