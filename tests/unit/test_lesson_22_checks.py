@@ -1,6 +1,8 @@
 """Lesson 22's hidden messages and requirements; reference answers stay apart from the learner's."""
 
+from contextlib import contextmanager
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
@@ -57,6 +59,23 @@ def test_an_exam_with_the_reference_answers_is_of_their_variant(monkeypatch):
         with pytest.raises(InterruptedError):
             figures.sit_exam(None, "fraud", names["build"], answers)
     assert asked == ["iot", "fraud"]
+
+
+def test_only_an_exam_of_ones_own_answers_is_kept_for_the_certificate(monkeypatch):
+    names: dict = {"SMALL_TABLE": {}}
+    Exercises(lab=None).use_reference("22.3", names)
+    kept = []
+
+    @contextmanager
+    def examiner(lab, variant, *_, **__):
+        yield SimpleNamespace(run=lambda note: variant, answers={})
+
+    monkeypatch.setattr(figures, "examiner", examiner)
+    monkeypatch.setattr(figures, "end_process", lambda lab: None)
+    monkeypatch.setattr(figures.certificate, "keep", kept.append)
+    for answers in (names["answers"], lambda spark, base: {}):
+        figures.sit_exam(None, "fraud", names["build"], answers)
+    assert kept == ["fraud"]
 
 
 def test_every_uses_names_an_exercise_before_it():

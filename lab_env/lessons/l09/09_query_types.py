@@ -23,7 +23,7 @@
 #
 # At the end of this lesson you can
 #
-# - repair a reader whose query type nobody reads (09.1),
+# - make a reader use the query type that it is given (09.1),
 # - make a session that stays open show the newest commit (09.2),
 # - find the rows that a read-optimised query shows differently (09.3),
 # - write a query whose answer is a state that the table really had (09.4).
@@ -64,10 +64,10 @@ def make_orders(which, status, at, amount=AMOUNT):
 
 
 # %% [markdown]
-# `KEYS` has the record key, the ordering field and the partition of lesson 04. `QUICK` departs from Hudi's defaults: no metadata table,
-# no cleaning, a bloom filter for 1,000 keys in place of 60,000, and no compaction until we ask for one. (By default the fifth batch
-# write to a Merge-on-Read table would compact it.) So files are smaller, and so are the bytes that we count. The rows that a query
-# returns are the same.
+# `KEYS` has the record key, the ordering field and the partition of lesson 04. `QUICK` changes some of Hudi's defaults: no metadata table,
+# no cleaning, a bloom filter for 1,000 keys instead of 60,000, and no compaction until we ask for one. (By default the fifth batch write
+# to a Merge-on-Read table would compact it.) This makes the files smaller, and so the bytes that we count, but a query returns the same
+# rows.
 
 # %%
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
@@ -88,15 +88,16 @@ def upsert(rows, *kinds):
 upsert(make_orders("id <= 1200", "new", "10:00"), "cow", "mor")
 
 # %% [markdown]
-# ## Four queries, three moments
+# ## Two query types, two tables, three moments
 #
-# Whoever reads a Hudi table chooses a *query type*. Two of them ask what the table says now:
+# Each read of a Hudi table has a *query type*. Two types ask what the table says now:
 #
 # - A [**snapshot query**](../docs/glossary.md#snapshot-query) reads the newest file slice of each file group: the base file, and the logs
 #   merged into it. It is the default.
 # - A [**read-optimised query**](../docs/glossary.md#read-optimised-query) reads the newest base file of each file group, and no log.
 #
-# A colleague's function opens a table by a query type. It has run for months without an error. But it also opens one that does not exist:
+# A colleague's function opens a table with the query type that it is given. It has run for months without an error. But it also accepts
+# a query type that does not exist:
 
 
 # %% name="any-word"
@@ -116,9 +117,9 @@ assert opened == dict.fromkeys(words, 1200)
 # %% [markdown]
 # ### Exercise 09.1 · Any word will do
 #
-# One assumption of the function is wrong. Find it, and write the function again. It returns the table at `path` as a DataFrame;
-# `query_type` is `"snapshot"` or `"read_optimized"` ([read options](https://hudi.apache.org/docs/configurations/#Read-Options)). The rest
-# of this lesson reads through your function.
+# Why does any word do? Find the mistake, and write the function again. It returns the table at `path` as a DataFrame; `query_type` is
+# `"snapshot"` or `"read_optimized"` ([read options](https://hudi.apache.org/docs/configurations/#Read-Options)). The rest of this lesson
+# reads through your function.
 
 
 # %% exercise="09.1"
@@ -178,13 +179,13 @@ def read_orders(path, query_type):
 
 # %% [markdown]
 # The colleague assumed that a wrong option raises an error. Spark passes every option on, and Hudi ignores those that it does not know: a
-# misspelt option means the default.
+# misspelt option means the default. Call your function with the third word: a wrong *value* of the right option is an error.
 #
-# We ask both tables with both query types *how many orders are paid?*, at three moments:
+# We ask both tables, with both query types, *how many orders are paid?*, at three moments:
 #
 # - **before**: all 1,200 orders are new.
-# - **updated**: 250 orders of the 20th are paid, in one upsert.
-# - **compacted**: the Merge-on-Read table was compacted. (A Copy-on-Write table has nothing to compact.)
+# - **updated**: 250 orders of the 20th have been paid, in one upsert.
+# - **compacted**: the Merge-on-Read table has been compacted. (A Copy-on-Write table has nothing to compact.)
 #
 # **Predict:** after the update, how many paid orders does a *read-optimised* query count, on the Copy-on-Write and on the Merge-on-Read
 # table?
@@ -193,7 +194,7 @@ def read_orders(path, query_type):
 lab.predict("09.p1", ..., choices=("0 and 0", "0 and 250", "250 and 0", "250 and 250"))
 
 # %% [markdown]
-# For each answer we keep the data files that Spark's tasks opened, and the bytes that they read.
+# With each answer we keep which data files Spark's tasks opened, and how many bytes they read.
 
 # %%
 from lab_env.lessons.l09.figures import QueryGrid, draw_totals, run_query
@@ -245,8 +246,8 @@ updated = lab.xray(TABLES["mor"], since=created)
 updated
 
 # %% [markdown]
-# And the compaction. The procedure would wait for five deltacommits, so we tell it that one is enough. It takes options as one text, and does
-# not know those of our writes.
+# Now the compaction. The procedure would wait for five deltacommits, so we tell it that one is enough. It takes its options as one text, and
+# does not know those of our writes.
 
 # %%
 AT_ONCE = {**QUICK, "hoodie.compact.inline.max.delta.commits": "1"}
@@ -273,15 +274,14 @@ ratio = size.loc[("mor", "snapshot")] / size.loc[("cow", "snapshot")]
 assert ratio["updated"] > 1.7 and 0.8 < ratio["compacted"] < 1.25
 
 # %% [markdown]
-# One of the twelve cells surprises most people: **read-optimised on Merge-on-Read, after the update, says 0**. The 250 payments are in a log,
-# and this query opens no log. The compaction put them into a base file.
+# One of the twelve answers is out of date: **read-optimised on Merge-on-Read, after the update, says 0**. The 250 payments are in a log, and
+# this query opens no log. The compaction put them into a base file.
 #
-# Look at the bytes, too. One of the articles that this course follows says that a snapshot query costs the same on both table types. It does
-# while there is no log. While there is one, the correct answer costs more on Merge-on-Read, and the other query is cheap because it skips the
-# log.
+# Look at the bytes, too. It is often said that a snapshot query costs the same on both table types. It does while there is no log. With a
+# log, the correct answer costs more on Merge-on-Read, and the read-optimised query is cheap because it skips the log.
 #
-# On Copy-on-Write the two query types never differ. So do read-optimised queries exist only on Merge-on-Read, as the same article says? The
-# option is accepted on both. But a second name in SQL can stand for a table's read-optimised query, and there Hudi is strict:
+# On Copy-on-Write the read-optimised type is accepted and changes nothing: there is no log to skip. In SQL a second name can stand for a
+# table's read-optimised query. Only such a *name* is refused on Copy-on-Write:
 
 # %%
 refusals = {}
@@ -310,10 +310,10 @@ for what in ("", "base", "logs"):
 #
 # Back to the dashboard. The Copy-on-Write table has no logs, and 250 orders were paid since the dashboard opened it.
 #
-# **Predict:** the dashboard counts the paid orders with the DataFrame that it holds. What does it say?
+# **Predict:** the dashboard counts the paid orders with the DataFrame that it opened this morning. How many does it find?
 
 # %%
-lab.predict("09.p3", ..., choices=("0", "250"))
+lab.predict("09.p2", ..., choices=("0", "250"))
 
 # %%
 seen = {
@@ -323,25 +323,23 @@ seen = {
     "the name, in this session": count_paid(spark.table("orders_cow")),
     "the name, in a new session": count_paid(spark.newSession().table("orders_cow")),
 }
-lab.record_actual("09.p3", seen["the DataFrame that was open before"])
+lab.record_actual("09.p2", seen["the DataFrame that was open before"])
 pd.Series(seen, name="paid orders").to_frame()
 
 # %% [markdown]
-# Nothing is wrong with the table. **Opening a table fixes which commits the reader sees**: those that are complete by then, even if nobody asks
-# anything before the update (the third line). On the X-ray's timeline each commit has two times, *requested* and *completed*; opening a table
-# compares the second one.
+# Nothing is wrong with the table. **Opening a table fixes which commits the reader sees**: those that are complete at that moment, even if its
+# first query comes after the update (the third line).
 #
 # - The **DataFrame** shows what was complete when it was loaded. That is good while one report runs: all its numbers fit together. A dashboard that
 #   stays open has to load again.
 # - The **name** is worse, because nothing shows that a state is cached. Spark remembers the table as it was when this session first read the name.
-#   Each session remembers on its own: the new one saw the payments immediately.
+#   Each session has its own memory: the new one saw the payments immediately.
 #
 # ### Exercise 09.2 · A page for each minute
 #
-# The dashboard stays open for days. It is given the table's name, and calls this function each time it draws its page. Complete it: it returns all
-# rows of the table as of its newest commit, as a DataFrame. (Spark's
-# [statements for cached tables](https://spark.apache.org/docs/3.5.7/sql-ref-syntax-aux-cache.html) help.) The check calls your function before and
-# after a commit of another job.
+# The dashboard stays open for days, while other jobs write the table. It has only the table's name, and calls this function for each new page.
+# Complete the function: it returns all rows of the table as of its newest commit, as a DataFrame. (Spark's
+# [statements for cached tables](https://spark.apache.org/docs/3.5.7/sql-ref-syntax-aux-cache.html) help.)
 
 
 # %% exercise="09.2"
@@ -398,8 +396,8 @@ assert (on_the_page, still_on_the_dashboard) == (250, 0)
 # %% [markdown]
 # `REFRESH TABLE` does nothing for the DataFrame, which was loaded by its path.
 #
-# > **Known upstream.** Users report the name as lost data: apache/hudi [7322](https://github.com/apache/hudi/issues/7322),
-# > [8571](https://github.com/apache/hudi/issues/8571). *Documented in 8571, not measured here:* a session that is started with
+# > **Known upstream.** Users take a name's old answer for lost data: apache/hudi [7322](https://github.com/apache/hudi/issues/7322),
+# > [8571](https://github.com/apache/hudi/issues/8571). *Documented in 8571, not measured here:* a session started with
 # > `spark.sql.filesourceTableRelationCacheSize=0` remembers no table.
 #
 # **A good place to pause.** To go on another day, type `lab goto 09c` in a terminal: it runs everything up to here again in two minutes.
@@ -412,7 +410,7 @@ assert (on_the_page, still_on_the_dashboard) == (250, 0)
 # %% [markdown]
 # ## One commit, two days
 #
-# So a read-optimised query shows old rows until the next compaction? Here is the case that costs money.
+# So does a read-optimised query show the table as it was at the last compaction? One more commit will tell.
 #
 # A customer splits her order O-17: goods for 40.00 move to a new order, O-1201. In the same batch O-1017 is paid. It is **one** upsert into the
 # compacted Merge-on-Read table, one commit, in two partitions:
@@ -423,13 +421,13 @@ assert (on_the_page, still_on_the_dashboard) == (250, 0)
 # | O-1201 | 21st | new, 40.00 |
 # | O-1017 | 21st | paid |
 #
-# The sum of all amounts stays the same, to the cent.
+# The sum of all amounts stays the same, to the cent. With this table's index Hudi puts a new order into a base file that is still small and has
+# no log (file sizing, lesson 07). Such a file is written anew.
 #
-# **Predict:** by how much does the read-optimised sum differ from the true one after this commit? (Lesson 05: which kind of file does each change
-# go to?)
+# **Predict:** by how much does the read-optimised sum differ from the true one after this commit?
 
 # %%
-lab.predict("09.p4", ..., choices=("0", "40", "-40"))
+lab.predict("09.p3", ..., choices=("0", "40", "-40"))
 
 # %%
 split = (
@@ -447,7 +445,7 @@ totals = pd.DataFrame(
     index=moments,
 )
 off_by = totals["read_optimized"] - totals["snapshot"]
-lab.record_actual("09.p4", int(off_by["split"]))
+lab.record_actual("09.p3", int(off_by["split"]))
 
 # %%
 HTML(draw_totals(totals))
@@ -463,13 +461,13 @@ new_files = sorted((file.partition[-2:], file.kind) for file in halved.new_files
 assert new_files == [("20", "log"), ("21", "base")]
 
 # %% [markdown]
-# 40.00 too much: **half a commit**. The table was never in this state: not before the commit, and not after it. The X-ray shows two new files of one
+# 40.00 too much: **half a commit**. The table was never in this state, neither before the commit nor after it. The X-ray shows two new files of one
 # commit, a log for the 20th and a base file for the 21st. Which rows are right, and which are not?
 #
 # ### Exercise 09.3 · Who is shown wrong?
 #
-# Complete the function. It finds the orders that a read-optimised query of the table at `path` does not show as a snapshot query does: their status or
-# amount differs, or only one of the two returns them. It returns their `order_id`, each once, in one column. The check has tables of its own.
+# Complete the function. It finds the orders of the table at `path` that the two query types show differently: with another status or amount, or in one
+# of the two only. It returns their `order_id`, each once, in one column. The check has tables of its own.
 
 
 # %% exercise="09.3"
@@ -581,19 +579,20 @@ assert stale == ["O-17"]
 assert set(three["read_optimized"].index) == {"O-17", "O-1017", "O-1201"}
 
 # %% [markdown]
-# Hudi puts a new order into a base file that is still small (file sizing, lesson 07). So the file of the 21st was written anew for O-1201, and the
-# payment of O-1017 with it. On the 20th only a known order changed, and that is a log. The read-optimised query sees one part of the commit and not
-# the other ([8365](https://github.com/apache/hudi/issues/8365)).
+# The base file of the 21st was written anew for O-1201, and O-1017 is in the same file: its payment was written, too. On the 20th only a known order
+# changed, so this change went to a log. The read-optimised query sees one part of the commit and not the other
+# ([8365](https://github.com/apache/hudi/issues/8365)).
 #
-# So it is **not** "the table as of the last compaction". It is the newest base file of each file group, and the groups may be of different age. It is a
-# committed state only while no file group has a log, as right after the compaction.
+# So a read-optimised query does **not** show "the table as of the last compaction". It shows the newest base file of each file group, and some groups may
+# be newer than others. You can be sure that it shows a committed state only while no file group has a log, as right after the compaction.
 #
-# What it lacks depends on the writer. This table has Hudi's default index, which sends new orders to base files. The course's pipeline has the index
-# `BUCKET`, which sends new rows of an existing file group to its log. **Predict:** with it 20 orders of one day are written, and then 20 more. How many of
-# the 40 does a read-optimised query return?
+# What it lacks depends on the index. This table has Hudi's default. The course's pipeline has the index `BUCKET` (lesson 08), with two buckets per day.
+# With this index 20 orders of one day are written, and then 20 more of the same day.
+#
+# **Predict:** how many of the 40 orders does a read-optimised query return?
 
 # %%
-lab.predict("09.p5", ..., choices=("0", "20", "40"))
+lab.predict("09.p4", ..., choices=("0", "20", "40"))
 
 # %%
 from lab_env.pipeline.options import MOR
@@ -604,16 +603,17 @@ for which in ("id <= 20", "id BETWEEN 21 AND 40"):
     writer.option("hoodie.table.name", "orders_pipeline").mode("append").save(pipeline_path)
 
 returned = {kind: read_orders(pipeline_path, kind).count() for kind in QUERY_TYPES}
-lab.record_actual("09.p5", returned["read_optimized"])
+lab.record_actual("09.p4", returned["read_optimized"])
 
 # %% proof="With the pipeline's bucket index read-optimised lacks the second 20 orders: they are in logs."
 assert returned == {"snapshot": 40, "read_optimized": 20}
 assert {file.kind for file in lab.xray(pipeline_path).files} == {"base", "log"}
 
 # %% [markdown]
-# The first 20 made the file groups of that day, so base files. The next ones went to the logs of these groups, and are not seen before a compaction.
+# The first 20 orders gave each bucket of that day a base file. The bucket index sends new rows of an existing file group to its log, so
+# the next 20 are not seen before a compaction.
 #
-# A read-optimised query is good for questions that tolerate it, such as a trend over months. Never for a sum that has to agree with another.
+# Use a read-optimised query where some old rows do no harm, such as for a trend over months. Never use it for a sum that has to agree with another.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 13 minutes. The predicted sum is the cell to stop at. Draw two boxes for the days, put the one batch on both, and ask where each of the
@@ -623,11 +623,12 @@ assert {file.kind for file in lab.xray(pipeline_path).files} == {"base", "log"}
 # %% [markdown]
 # ## The query that a dashboard needs
 #
-# A dashboard that must be right asks a snapshot query, and opens the table for each refresh of its page. Is that not the default? Almost always. Here are
-# ways to get a read-optimised query without a word about it in the query. The table is still the one with half a commit. We look at how far each sum is off.
+# A dashboard that must be right needs a snapshot query, and has to open the table for each page. Is a snapshot query not the default? Almost always. Here
+# are ways to get a read-optimised query without a word about it in the query itself. We read the table of the split order in five ways, and look at how
+# far off each sum is.
 #
-# Besides `orders_mor_ro`, the table gets two more names; one of them is read now. Then somebody sets the query type for the whole session, perhaps for a
-# quick look, and later resets it.
+# In addition to `orders_mor_ro`, the table gets two more names; one of them is read now. Then somebody sets the query type for the whole session,
+# and later resets it.
 
 # %%
 for name in ("orders_mor", "orders_mor_too"):
@@ -662,18 +663,17 @@ assert list(off["after RESET"]) == [40, 0, 40, 0, 0]
 # %% [markdown]
 # - A **name registered with `hoodie.query.as.ro.table`**, usually ending in `_ro`, stands for the read-optimised query. Merge-on-Read tables in a catalog often
 #   have such a name (lesson 13). It looks like any other table.
-# - `SET` **changes what the session opens from now on**: a path that is loaded without a type, and a name that is read for the first time. A name first read
-#   while the type was set stays read-optimised, after the `RESET`, too.
-# - Two lines are right both times. The name is right only because the session remembers it, so it would miss the next commit. So load the path, and **say the
-#   query type**.
+# - `SET` **changes what the session opens from now on**: a path that is loaded without a type, and a name that is read for the first time. A name that was
+#   first read while the type was set stays read-optimised even after the `RESET`.
+# - Two lines are right both times. The name among them is right only because the session remembers it, so it would miss the next commit.
 #
 # ### Exercise 09.4 · The board of a true state
 #
 # Two teams show the shop's board, revenue by status. One was given the table's name, the other its read-optimised name, which ends in `_ro`. Complete the
 # function. It gets one of the names and returns a table with the columns `status` and `revenue`, the sum of `amount`, as of the newest commit.
 #
-# The check has both names read, and sets the session's query type to `read_optimized`, as above. It calls your function with each name, before and after a
-# commit of another job. The session's setting must stay as it is, even for a moment: others use the session, too. This helper returns a table's location:
+# Your function has to be right whatever the session has read or set before. It must not change a setting of the session, even for a moment: others use the
+# session, too. This helper returns where a table is stored:
 
 
 # %%
@@ -700,7 +700,7 @@ lab.check("09.4", show_board)
 # a REFRESH?
 
 # %% [markdown] hint="09.4"
-# Both names lie at the same path. Which line of the last table depends on nothing but itself?
+# Both names have the same path. Which line of the last table depends neither on the session's memory nor on its settings?
 
 
 # %% right="09.4"
@@ -787,7 +787,8 @@ def show_board(name):
 
 
 # %% [markdown]
-# The board on the wall, by your function for both names, and what the second team had until today:
+# The sure way is to load the path and to **state the query type** in the query. Here is the board by your function for both names, and what the second team
+# had until today:
 
 # %%
 lab.use_reference("09.4")
@@ -807,7 +808,7 @@ assert (shown["orders_mor"] == shown["orders_mor_ro"]).all()
 assert dict(shown["until today"] - shown["orders_mor"]) == {"new": 0, "paid": 40}
 
 # %% [markdown]
-# Which board may lag? The one in the hall, which shows the trend of the month. The one from which somebody writes an invoice may not.
+# Which board may lag? One in the hall that shows the month's trend may. One from which somebody writes invoices may not.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 9 minutes. Two answers to 09.4 pass: load the path with its query type, or ask the name without `_ro` in a new session. Let the group say
@@ -816,8 +817,8 @@ assert dict(shown["until today"] - shown["orders_mor"]) == {"new": 0, "paid": 40
 
 # %% [markdown]
 # > **In production**
-# > - Sync registers a `_ro` name beside the plain one ([syncing](https://hudi.apache.org/docs/syncing_metastore)): give people the name that they mean.
-# > - How old a read-optimised answer is, [compaction](https://hudi.apache.org/docs/compaction) decides. Alert on the age of the oldest log.
+# > - Sync registers a `_ro` name in addition to the plain one ([syncing](https://hudi.apache.org/docs/syncing_metastore)): tell people which one they need.
+# > - [Compaction](https://hudi.apache.org/docs/compaction) decides how old a read-optimised answer may be. Alert on the age of the oldest log.
 # > - A server that keeps sessions open needs
 # >   [`REFRESH TABLE`](https://spark.apache.org/docs/3.5.7/sql-ref-syntax-aux-cache-refresh-table.html) before each report.
 #
@@ -825,8 +826,8 @@ assert dict(shown["until today"] - shown["orders_mor"]) == {"new": 0, "paid": 40
 #
 # - A snapshot query merges base files and logs: the newest complete rows. A read-optimised query reads base files only.
 # - On Merge-on-Read a read-optimised query may show half a commit, a state that the table never had.
-# - A DataFrame shows what was complete when it was loaded; a name shows what the session first found, until `REFRESH TABLE`.
-# - Say the query type where the query stands: a session's setting or a name's registration can decide it otherwise.
+# - A DataFrame loaded by its path shows what was complete at that moment; a name shows what the session first found, until `REFRESH TABLE`.
+# - State the query type in the query itself. Otherwise a session's setting or a name's registration may decide it.
 # - Hudi ignores an option that it does not know.
 #
 # ## What's next

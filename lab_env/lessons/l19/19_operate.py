@@ -42,8 +42,8 @@
 # ## Start
 #
 # This lesson brings two more services. [**Prometheus**](../docs/glossary.md#prometheus) reads numbers from web
-# pages (it *scrapes* them), here once a second, keeps them, and judges them by rules. The *exporter* is a small
-# program of this lab that makes such a page.
+# pages (it *scrapes* them), here once a second, stores them, and applies rules to them. The *exporter* is a small
+# program of this lab that serves such a page.
 
 # %%
 from lab_env import Lab
@@ -57,9 +57,9 @@ sends = sends[4800:]  # around midnight, so that the orders are of two days
 lab.replay(topic, n=400, sends=sends)
 
 # %% [markdown]
-# Spark can publish its own numbers: through a *metrics sink* (no relation to a stream's sink), which writes
-# Prometheus's format on a page of the Spark UI. It must be configured before the session starts. The namespace
-# begins each name; without it, that would be the application's id, which changes at every restart.
+# Spark can publish its own numbers on a page of the Spark UI, in Prometheus's format. This is done by a *metrics
+# sink* (not a stream's sink), which must be configured before the session starts. Each name begins with the
+# namespace; by default that is the application's id, which changes at every restart.
 
 # %%
 spark = lab.start_spark(
@@ -76,8 +76,8 @@ spark = lab.start_spark(
 )
 
 # %% [markdown]
-# The shop's stream, as in lesson 04: order events from Kafka into a Merge-on-Read table. Its options are those of
-# small demonstration tables, and nobody compacts.
+# The shop's stream is that of lesson 04: order events from Kafka into a Merge-on-Read table, with the options of
+# a small demonstration table. Nobody compacts it.
 
 # %%
 from pyspark.sql import functions as F
@@ -104,9 +104,11 @@ ORDERS = {
 # %% [markdown]
 # ## Three witnesses
 #
-# Hudi can publish numbers, too. Its reporter `PROMETHEUS` opens a port of its own, by default 9090, which is
-# Prometheus's own default as well: give it another one. It listens on all addresses of this machine, without a
-# password (measured below). On a network that you do not trust, leave out `**METRICS`.
+# Soon the stream will hang. First we set up three witnesses that could tell us.
+#
+# Hudi can publish numbers, too. Its reporter `PROMETHEUS` opens a port, by default 9090; so does Prometheus, so give
+# the reporter another one. It listens on all addresses of this machine, without a password (measured below). On a
+# network that you do not trust, leave out `**METRICS` and the lines that read Hudi's page.
 
 # %%
 from lab_env.platform.processes.ports import free_port
@@ -131,8 +133,8 @@ query = (
 query.processAllAvailable()  # for tests: wait until everything is read
 
 # %% [markdown]
-# The **first witness** is the process itself, on two pages: what Spark says of the query, and some
-# of what Hudi says of its last write.
+# The **first witness** is the process itself, on two pages: Spark's numbers of the query, and some of Hudi's
+# numbers of its last write.
 
 # %%
 from lab_env.lessons.l19.figures import metric_lines
@@ -145,8 +147,8 @@ print(*metric_lines(hudi_page, "deltacommit_duration", "totalRecordsWritten"), s
 # %% [markdown]
 # The **second witness** is the application's own report. Spark calls a
 # [`StreamingQueryListener`](https://spark.apache.org/docs/3.5.7/structured-streaming-programming-guide.html#reporting-metrics-programmatically-using-asynchronous-apis)
-# after each batch, and says among other things how many messages the query is behind the end of the topic, in
-# its worst partition. The listener puts the number on a page of this notebook's Python, as many teams do.
+# after each batch. Its report says among other things how many messages the query is behind the end of the topic, in
+# the worst partition. Like many teams, we publish this number on a page of the notebook's own Python.
 
 # %%
 import math
@@ -173,9 +175,8 @@ notebook_port = free_port(9097)
 server, _ = start_http_server(notebook_port, addr="127.0.0.1", registry=registry)
 
 # %% [markdown]
-# The **third witness** stands outside: a count of what the stream has not read, made without Spark and without
-# its process. It needs the end of each partition, from Kafka, and the batches, from the checkpoint in the object
-# store (lesson 03).
+# The **third witness** stands outside: a count of what the stream has not read, made without its process. It needs the
+# end of each topic partition, from Kafka, and the stream's batches, from the checkpoint (lesson 03).
 
 # %%
 from lab_env.pipeline.checkpoint import read_checkpoint
@@ -188,9 +189,8 @@ read_checkpoint(lab.endpoints, checkpoint)
 # ### Exercise 19.1 · Count from outside
 #
 # Write the function. `ends` has the offset after the newest message of each partition. `batches` are the
-# checkpoint's batches in their order: `number`, `start` and `end` (partition to offset), and `committed`. Return
-# a dictionary: for each partition of the topic, how many messages are in no *committed* batch. The check calls it
-# for streams that hang, that have just begun, and whose topic has a new partition.
+# checkpoint's batches in order, each with `number`, `start` and `end` (partition to offset), and `committed`. Return
+# a dictionary: for each partition of the topic, how many messages the table may still lack.
 
 
 # %% exercise="19.1"
@@ -264,9 +264,9 @@ def unread(ends, batches):
 
 
 # %% [markdown]
-# The lab's exporter does the same each second, for several pipelines. It also reads the timestamp of the first
-# unread message, and lists the table's timeline. `lab.watch` tells it what to look at. Prometheus reads the
-# exporter already. Add the other pages:
+# The lab's exporter makes the same count each second, for several pipelines. It also reads the timestamp of the
+# first unread message, and the table's timeline. `lab.watch` tells it what to look at. Prometheus already scrapes
+# the exporter. Add the other pages:
 
 # %%
 from lab_env.lessons.l19.figures import jvm_of_session, scrape_config
@@ -283,6 +283,10 @@ pages = scrape_config(
 )
 lab.prometheus.scrape(pages)
 print(pages)
+
+# %% [markdown]
+# Each number carries *labels*; `OUTSIDE` selects our stream by two of them. `LAG` is a query in Prometheus's
+# language, PromQL: the newest value of each partition within 5 seconds, summed.
 
 # %%
 from lab_env.lessons.l19.figures import show_numbers
@@ -305,16 +309,14 @@ ports = [c.laddr for c in psutil.Process(jvm).net_connections() if c.status == "
 assert [at.port for at in ports if at.ip in ("::", "0.0.0.0")] == [hudi_port]
 
 # %% [markdown]
-# Each number carries *labels*; `OUTSIDE` selects our stream by two of them. `LAG` is a question in Prometheus's
-# language, PromQL: the newest value of each partition within 5 seconds, summed. The age of the **oldest unread
-# message** is the number to remember: for how long has a customer been waiting?
+# Remember one of these numbers, the age of the **oldest unread message**: for how long has a customer been waiting?
 #
-# Now the stream hangs: a disk that does not answer, an endless garbage collection, a lock. We stop the JVM with
-# the signal SIGSTOP. It is not dead, its ports are open, and it does nothing. Meanwhile 100 more events arrive.
-# Your function counts 100; what do the two witnesses inside say?
+# Now the stream hangs, as in an endless garbage collection. We freeze the JVM with the signal SIGSTOP: its ports stay
+# open, but it does nothing. Meanwhile 100 more events arrive. Your function counts 100; what do the other two
+# witnesses say?
 #
-# **Predict:** five seconds after the freeze, what does Prometheus have of Spark's page about the stream? And what
-# does the listener's number say, how many messages the stream is behind?
+# **Predict:** five seconds later, what does Prometheus return for the stream's numbers on Spark's page? And what does
+# it return for the listener's number, the messages that the stream is behind?
 
 # %%
 CHOICES = ("the true number", "its last number", "nothing")
@@ -387,20 +389,20 @@ HTML(draw_over_time(panels, freezes))
 # %% [markdown]
 # - **The process itself** falls silent when it hangs. In Prometheus its numbers are *gone*, not zero, and a rule
 #   such as "lag above 100" compares nothing with 100, which is never true.
-# - **The last report** stays as it was: 0 messages behind. The listener works; nobody calls it. And it compares
-#   with the end of the topic as it was when the batch was planned. A stream without `maxOffsetsPerTrigger` reads
-#   up to exactly there, so this number is 0 in good times, too.
+# - **The last report** stays as it was: 0 messages behind. The listener works, but nobody calls it. And even while the
+#   stream runs, the report compares with the topic's end *when the batch was planned*. A stream without
+#   `maxOffsetsPerTrigger` reads up to exactly there, so every report says 0.
 # - **The count from outside** grows, and the exporter says how long customers have been waiting.
 #
-# An alert on `up == 0` (Prometheus keeps the metric `up` for each page) finds a process that hangs or is dead. It
-# misses a stream that has ended in a living process, and does not say how long customers wait. And tools that
-# show the lag of Kafka's consumer groups see nothing: Spark keeps its offsets in the checkpoint, not in Kafka.
+# Prometheus keeps the metric `up` for each page. An alert on `up == 0` finds a process that hangs or is dead. It
+# misses a stream that has ended in a living process, and does not say how long customers wait. Tools that show the
+# lag of Kafka's consumer groups see nothing: Spark keeps its offsets in the checkpoint, not in Kafka.
 #
 # Numbers from outside tell you *that* something is wrong; numbers from inside help you find out *why*.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 18 minutes. Draw three boxes: process, application, outside, and let people say where the lag
-# stands in their own company. Common in 19.1: the newest planned batch, and only the partitions that the
+# *For instructors.* 18 minutes. Draw three boxes: process, application, outside, and let people say where their own
+# company measures the lag. Common in 19.1: the newest planned batch, and only the partitions that the
 # checkpoint names (ticket D is that). The choice `last number` for Spark's page is the common one: Prometheus
 # marks a series as stale when a scrape fails.
 
@@ -409,9 +411,9 @@ HTML(draw_over_time(panels, freezes))
 #
 # The shop promises: *95 percent of the time the oldest unread order is younger than 5 seconds.* Such a promise is
 # a [**service level objective**](../docs/glossary.md#service-level-objective) (SLO). This one allows 72 minutes a
-# day. (At work the limit would be a minute, and everything below would take longer.) In PromQL the name of a
-# metric returns its value now. A comparison returns the series for which it is true; when the stream has caught
-# up, that is none.
+# day. (In production the limit would be a minute, and everything below would take longer.) In PromQL the name of a
+# metric returns its value now. A comparison returns only the series for which it is true: none, when the stream has
+# caught up.
 
 # %%
 UNREAD = f"pipeline_oldest_unread_seconds{OUTSIDE}"
@@ -421,16 +423,18 @@ lab.prometheus.query(UNREAD)
 lab.prometheus.query(f"{UNREAD} > 5")
 
 # %% [markdown]
-# ### Exercise 19.2 · Ring for the right thing
+# ### Exercise 19.2 · Alert on the right thing
 #
 # Write the alert. `expr` is PromQL: the alert is *pending* while it returns anything, and *firing* when that has
-# gone on for the time in `for`. It must fire when the oldest unread message has been older than 5 s for 3 s, and
-# also when nobody can tell. It must not fire at night, when nobody orders, nor for a hiccup of two seconds, nor
-# because many young messages wait. You may use every number that you have seen above, and [PromQL's
-# functions](https://prometheus.io/docs/prometheus/latest/querying/functions/).
+# gone on for the time in `for`. The alert
 #
-# The check does not run your stream. `promtool`, Prometheus's own tool, runs your rule on ten made-up scenarios
-# of 90 seconds.
+# - fires when the oldest unread message stays older than 5 s for 3 s, and when nobody can tell its age;
+# - fires at most 12 s after the trouble began, and ends when the stream has caught up;
+# - does not fire at night, when nobody orders, nor for a hiccup of two seconds, nor because many young messages wait.
+#
+# You may use every number that you have seen above, and [PromQL's
+# functions](https://prometheus.io/docs/prometheus/latest/querying/functions/). The check does not run your stream.
+# `promtool`, Prometheus's own tool, tries your rule on ten made-up scenarios of 90 seconds.
 
 # %% exercise="19.2"
 alert = {
@@ -512,7 +516,7 @@ alert = {"alert": "OrdersLate", "expr": "shop_messages_behind > 100", "for": "3s
 # %% [markdown]
 # Now the real thing: your rule goes to the running Prometheus, and the stream hangs again.
 #
-# **Predict:** how many seconds from the freeze until the alert fires?
+# **Predict:** how many seconds pass between the freeze and the alert?
 
 # %%
 lab.predict("19.p3", ..., tolerance=3)
@@ -558,10 +562,10 @@ console = f"<a href='{lab.prometheus.console}' target='_blank'>The console of th
 HTML(draw_over_time({"Seconds that a customer has waited": waited}, freezes[1:]) + console)
 
 # %% [markdown]
-# Five seconds until the limit, what your `for` asks for, and a second or two for the scrapes. `for` is the delay
-# that you pay to avoid false alarms; choose it on purpose. (The link opens a live page of the same numbers.)
+# The delay is five seconds to the limit, the time in your `for`, and a second or two for the scrapes. With `for` you
+# pay for fewer false alarms by a later alert; choose it on purpose.
 #
-# **A good place to pause.** To go on another day, type `lab goto 19c` in a terminal: it runs everything to here
+# **A good place to pause.** To go on another day, type `lab goto 19c` in a terminal: it runs everything up to here
 # again in a minute or two.
 
 # %% [markdown] tags=["instructor"]
@@ -572,9 +576,9 @@ HTML(draw_over_time({"Seconds that a customer has waited": waited}, freezes[1:])
 # %% [markdown]
 # ## The runbook
 #
-# The alert says nothing when all is fresh and wrong. For that the shop compares the table with what it expects.
-# Its accountants keep books of their own, from what the tills sent: for each day of creation the number of
-# orders, their revenue, and when the newest of them was changed.
+# The alert says nothing when the table is fresh and wrong. To find that, the shop compares the table with what it
+# expects. Its accountants keep books of their own, from what the tills sent: for each day of creation the number of
+# orders, their revenue, and the time of the newest change.
 
 # %%
 from lab_env.lessons.l19.checks import BOOKS_DDL
@@ -587,10 +591,9 @@ books.show()
 # %% [markdown]
 # ### Exercise 19.3 · Does the table agree with the books?
 #
-# Write the function. `rows` are orders: `order_id`, `partition_date`, `amount`, `order_ts`. `books`
-# has one row per day: `partition_date`, `orders`, `revenue`, `newest`. Return the days
-# (`partition_date`) on which the two do not agree, in whatever way: orders that are missing,
-# doubled, wrong or old, days that only one of them has.
+# Write the function. `rows` are orders: `order_id`, `partition_date`, `amount`, `order_ts`. `books` has one row per
+# day: `partition_date`, `orders`, `revenue`, `newest`. Return the days (`partition_date`) whose rows do not fit the
+# books: orders are missing or doubled, the revenue or the newest change differs, or only one of the two has the day.
 
 
 # %% exercise="19.3"
@@ -721,16 +724,20 @@ validate(orders)
 # %% proof="The lesson's own table agrees with the books on every day."
 assert validate(orders) == []
 
+# %% [markdown]
+# What would such totals miss? Two amounts that are wrong by the same sum, one up and one down, or an old status of an
+# order that is not the newest.
+
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 11 minutes. In 19.3 ask for two mistakes that add up to nothing in the totals.
+# *For instructors.* 11 minutes. After 19.3 ask which mistakes the totals miss, before anybody reads on.
 
 # %% [markdown]
 # ## Four tickets
 #
 # ### Exercise 19.4 · Something is wrong
 #
-# Four tickets came in overnight. Their streams have stopped, after they had read all that they could; your own
-# goes on. The cell that hands them over takes some ten seconds.
+# Four tickets came in overnight. Their streams have read all that they could, and stopped; your own goes on. The
+# cell that hands the tickets over takes about ten seconds.
 
 # %%
 import pandas as pd
@@ -743,8 +750,8 @@ books = spark.createDataFrame(books_of(sends[: sent + 200]), BOOKS_DDL)
 styled(tickets[["complaint"]])
 
 # %% [markdown]
-# Your tools, each one line of SQL, such as `CALL show_commits(table => 'ticket_a')`. The tables
-# have the names `ticket_a`, `ticket_b` and `ticket_c`.
+# Your tools are Hudi's procedures, each one line of SQL, such as `CALL show_commits(table => 'ticket_a')`. The tables
+# are `ticket_a`, `ticket_b` and `ticket_c`.
 #
 # | question | procedure |
 # |---|---|
@@ -754,8 +761,8 @@ styled(tickets[["complaint"]])
 # | was a compaction planned, and done? (Merge-on-Read only) | `show_compaction` |
 # | which states are kept for ever? | `show_savepoints` |
 #
-# And the numbers from outside: `lab.pipeline_metrics()`; the pipelines are called `ticket-a`,
-# `ticket-b` and `ticket-d`. Whoever is on call has seen this much of them:
+# The numbers from outside are in `lab.pipeline_metrics()`, for the pipelines `ticket-a`, `ticket-b` and `ticket-d`.
+# This is what the person on call has seen of them:
 
 # %%
 from lab_env.lessons.l19.figures import PAGER
@@ -765,17 +772,10 @@ of_tickets = numbers["pipeline"].astype(str).str.startswith("ticket")
 show_numbers(numbers[of_tickets & numbers["metric"].isin(PAGER)])
 
 # %% [markdown]
-# Name for each ticket the cause and **the number that proves it**. Take one ticket at a time: leave
-# the others out of the dictionary, and the check says which are still open. Each cause has its number:
-#
-# | cause | its number |
-# |---|---|
-# | `"writer too slow"` | unread messages, of all partitions |
-# | `"partition not read"` | unread messages of that partition |
-# | `"checkpoint replaced"` | the newest batch that the table's commits know |
-# | `"no compaction"` | the logs that a query merges, of all days |
-# | `"savepoint kept"` | the instant that it keeps |
-# | `"write left unfinished"` | the instants that are not complete |
+# Name for each ticket the cause and **the number that proves it**. Take one ticket at a time: leave the others out of
+# the dictionary, and the check says which are still open. If the cause is right, the check also says which number it
+# wants. The causes are `"writer too slow"`, `"partition not read"`,
+# `"checkpoint replaced"`, `"no compaction"`, `"savepoint kept"` and `"write left unfinished"`.
 
 # %% exercise="19.4"
 # BEGIN SOLUTION
@@ -854,8 +854,8 @@ print("days that disagree with the books:", agreement)
 pd.DataFrame(findings, index=["cause", "number"]).T
 
 # %% [markdown]
-# Do the numbers explain the complaints? Look: how many orders are still new on A's board, and by a snapshot
-# query; how far B and D are behind by their own reports; and what C stores, next to what a query of it reads.
+# Do the numbers explain the complaints? We look at three things: how many orders are still new on A's board and in a
+# snapshot query, how far B and D say that they are behind, and how many bytes C stores and a query of it reads.
 
 # %%
 still_new = {}
@@ -895,24 +895,25 @@ assert len(of_b) == 3 and of_b["value"].sum() == 0
 # %% [markdown]
 # - **A** has no lag and agrees with the books in a snapshot query. Its updates are in logs, and a read-optimised
 #   query leaves logs out. Remedy: compaction (lesson 06), or a snapshot query (09).
-# - **B** had its checkpoint replaced. The stream says that it has read everything, and the table skipped it. No
-#   alert on lag or age will ever fire, and there is no error. Two things find it: the books, and comparing the
+# - **B** had its checkpoint replaced. The stream says that it has read everything, but the table skipped its batches.
+#   No alert on lag or age will ever fire, and there is no error. Two things find it: the books, and comparing the
 #   batch in the table's commits with the checkpoint's. The lab's own rule `CheckpointReplaced` does the second;
 #   `lab.prometheus.alerts()` shows it. Remedy: replay under a new identifier (17).
-# - **C** keeps the files of an old savepoint, whatever the cleaner may do. Remedy: `delete_savepoint`, then clean
-#   (10).
-# - **D** reads two of three partitions; `assign` in its options names them. Inside, it has no lag at all, because
-#   it does not know the third. Remedy: `subscribe`. The checkpoint stays: Spark reads a partition that the
-#   checkpoint does not name from its earliest message.
+# - **C** has an old savepoint, and the cleaner never removes a savepoint's files. Remedy: `delete_savepoint`, then
+#   clean (10).
+# - **D** reads two of three partitions; `assign` in its options names them. By its own report it has no lag, because
+#   it does not know the third. Remedy: `subscribe`, with the same checkpoint. *From Spark's source, not tried here:*
+#   it then reads a partition that the checkpoint does not name from its earliest message. If retention has already
+#   deleted the first ones, it stops with an error, unless `failOnDataLoss` is `false`.
 #
-# And an instant that is *requested* or *inflight* for hours? Find out who began it, and whether it still runs. On
-# a table of one writer the next write rolls a dead one back; with several, cleaning does, once its heartbeat has
-# expired (lesson 18). **Never delete a file of the timeline**: the data files of the write stay, and nothing
+# What if an instant is *requested* or *inflight* for hours? Find out who began it, and whether it still runs. With one
+# writer, the table's next write rolls a dead one back; with several, cleaning does, once its heartbeat has expired
+# (lesson 18). **Never delete a file of the timeline**: the data files of the write stay, and nothing
 # records which write they belong to.
 #
 # ### The board
 #
-# It has a lamp now, which your alert turns red:
+# The board has a lamp now; your alert turns it red:
 
 # %%
 from lab_env.lessons.l19.figures import draw_board
@@ -932,8 +933,8 @@ final = validate(orders)
 assert final == [] and firing().empty and waited < 5
 
 # %% [markdown]
-# A stream that ends on purpose takes its alert with it. An alert that fires for nothing teaches
-# people to ignore the next one.
+# When you stop a stream for good, remove its alert. An alert that fires for nothing teaches people to ignore the next
+# one.
 
 # %%
 query.stop()
@@ -945,28 +946,28 @@ server.shutdown()
 spark.stop()
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 18 minutes. Let pairs take one ticket each and present the proof. B is
+# *For instructors.* 18 minutes. Let each pair take one ticket and present the proof. B is
 # the one that most people call "slow". Short of time: tickets A and D, which need no table by name.
 
 # %% [markdown]
 # > **In production**
 # > - Prometheus hands firing alerts to the
 # >   [Alertmanager](https://prometheus.io/docs/alerting/latest/alertmanager/), which groups them and calls somebody.
-# >   An alert that always fires tells a second service that Prometheus lives. Most teams look at Grafana
-# >   (`lab_env/platform/services/monitoring/grafana.json` is a dashboard to import).
+# >   An alert that always fires shows a second service that Prometheus is alive.
+# >   `lab_env/platform/services/monitoring/grafana.json` is a dashboard for Grafana.
 # > - Prometheus [scrapes](https://prometheus.io/docs/prometheus/latest/configuration/configuration/) once a minute by
-# >   default: limits and `for` are minutes there.
+# >   default, so limits and `for` are minutes.
 # > - Hudi's [reporter](https://hudi.apache.org/docs/metrics) has no password: put a firewall in front, or push to a
 # >   gateway.
 #
 # ## Key points
 #
-# - A process that hangs reports nothing, and the last report stays green: count from outside, the end of the
-#   topic minus the newest committed batch.
+# - A process that hangs reports nothing, and its last report stays green. Count from outside: the end of the topic
+#   minus the newest committed batch.
 # - Alert on what a customer feels, the age of the oldest unread message, and on silence.
 # - Fresh is not right: compare each partition with an expectation from elsewhere, by rows, keys, sum and newest
 #   change.
-# - A complaint needs a cause and a number that proves it; timeline and procedures have the number.
+# - A complaint needs a cause and a number that proves it. The number is in the timeline, the checkpoint or the topic.
 #
 # ## What's next
 #
@@ -977,7 +978,7 @@ spark.stop()
 # *Eight minutes; nothing later needs it.* The first article behind this course ends with five pieces of advice:
 # set the number of write tasks (of a shuffle, or the buckets), let files grow to about 100 MB, compact
 # asynchronously, compact after five commits, and commit once a minute (here every 8 seconds). `lab bench tuning
-# --full` turns these knobs, one at a time, on one stream, and counts what each needs. Here is a recorded run, or
+# --full` turns these knobs one at a time, on one stream, and counts what each costs. Here is a recorded run, or
 # yours, once you have made one.
 
 # %%
@@ -1033,9 +1034,9 @@ assert knobs.loc[("commit interval", "visible after s"), "ratio"] > 1
 # - **Write tasks.** More tasks than cores do the same work in more pieces, with more requests. More buckets are
 #   also more files, and more requests of each query.
 # - **File size.** Without a limit for small files each batch leaves files of its own, and a query opens them all.
-#   (The files here are far smaller than 100 MB: a limit helps; which one, this does not say.)
-# - **Asynchronous compaction** does the same work next to the stream instead of in it. Expect it to pay where
-#   cores are free; that is not measured here.
+#   (The files here are far smaller than 100 MB, so the run shows that a limit helps, but not which one.)
+# - **Asynchronous compaction** does the same work next to the stream instead of in it. It may pay where cores are
+#   free; that is not measured here.
 # - **Compaction after five commits** instead of two rewrites the table less often. Meanwhile a query merges the
 #   logs.
 # - **The commit interval** is the strongest knob. Fewer commits need fewer requests, and rows become visible

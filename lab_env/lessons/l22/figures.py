@@ -107,13 +107,16 @@ def sit_exam(
 ) -> ExamResult:
     """Run the exam; print the seed, by default a random one, and each phase as it ends.
 
-    The reference answers always take the exam of their own variant. `note` is the learner's
-    decision note, which is saved in the record.
+    The reference answers always take the exam of their own variant, and get no certificate. `note`
+    is the learner's decision note, which is saved in the record.
     """
     code = getattr(answers, "__code__", None)
-    if code and code.co_filename.startswith(REFERENCE) and variant != REFERENCE_VARIANT:
+    is_reference = code is not None and code.co_filename.startswith(REFERENCE)
+    if is_reference:
         variant = REFERENCE_VARIANT
-        print(f"The reference answers are for {variant!r}: this exam is, too.")
+        print(f"The reference answers for {variant!r} take this exam. It gives no certificate.")
+    if not is_reference and not note.strip():
+        print("There is no decision note: the certificate will have none.")
     seed = fresh_seed() if seed is None else seed
     print(f"seed {seed}")
 
@@ -123,7 +126,8 @@ def sit_exam(
     job = pack(build=build, answers=answers)
     with examiner(lab, variant, job, seed, progress=report) as exam:
         record = exam.run(note=note)
-    certificate.keep(record)
+    if not is_reference:
+        certificate.keep(record)
     end_process(lab)
     return ExamResult(record, exam.answers)
 
