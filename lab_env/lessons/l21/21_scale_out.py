@@ -628,8 +628,8 @@ assert max(on_2) - min(on_2) < 1e-9 and max(on_64) > 1.1 * min(on_64)
 #
 # A stream gets `rate` events per second. Readers must see each event at most `freshness` seconds after it was sent:
 # the event waits for its batch to begin, and then for that batch to end. Batches begin at a fixed interval, the
-# longest that `freshness` allows, and none may last longer than that. The stream does without the option of 21.1,
-# so a core reads at least one whole partition: more cores than `partitions` get no work.
+# longest that `freshness` allows, and none may last longer than that. No partition is divided as in 21.1, so each
+# core reads at least a whole one: more cores than `partitions` get no work.
 #
 # Write the function that returns the smallest number of cores, or `None` if no number is enough.
 
