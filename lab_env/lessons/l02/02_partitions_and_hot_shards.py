@@ -17,7 +17,7 @@
 #
 # - Six consumers share the work. Why does one of them get most of it?
 # - Which key spreads the load and still keeps each order's events in sequence?
-# - A stream is full. Do more shards help?
+# - A stream is full. Do more shards help? (Optional.)
 #
 # ## Objectives
 #
@@ -36,8 +36,8 @@
 # %% [markdown]
 # ## Start
 #
-# The shop's board, **revenue by status**, reads the orders from Kafka, and it is late. (In the background the lab also
-# starts an *emulated* Amazon Kinesis for the optional half.)
+# The shop's board, **revenue by status**, reads the orders from Kafka, and it is late. In the background the lab also
+# starts an *emulated* Amazon Kinesis for the optional half.
 
 # %%
 from lab_env import Lab
@@ -50,10 +50,10 @@ lab
 #
 # A topic is cut into [**partitions**](../docs/glossary.md#partition). Kafka keeps events in order only within a
 # partition. A program that reads a topic is a [**consumer**](../docs/glossary.md#consumer). Several of them form a
-# [**consumer group**](../docs/glossary.md#consumer-group) and divide the partitions among themselves: each partition has
-# one consumer, so more consumers than partitions are of no use. (Kafka also has *share groups*, a preview in 4.1 and
-# [ready for production in 4.2](https://kafka.apache.org/42/getting-started/upgrade/): several consumers read one
-# partition, and its order is lost.) Spark, too, reads with one task per partition, unless `minPartitions` asks for more.
+# [**consumer group**](../docs/glossary.md#consumer-group) and divide the partitions among themselves. Each partition has
+# one consumer, so more consumers than partitions are of no use. (In the *share groups* of [Kafka
+# 4.2](https://kafka.apache.org/42/getting-started/upgrade/) several consumers read one partition, and its order is
+# lost.) By default Spark, too, reads each partition with one task.
 #
 # Which partition gets an event? Its [**key**](../docs/glossary.md#key) decides. The client computes a
 # [**hash**](../docs/glossary.md#hash) of the key, a number that looks random but is always the same for the same
@@ -76,7 +76,7 @@ styled(customers.head().to_frame("share of the events"), "{:.1%}")
 assert customers.index[0] == "c-0001" and 0.33 < customers.iloc[0] < 0.45
 
 # %% [markdown]
-# Kafka's administration client creates topics:
+# The admin client creates topics:
 
 # %%
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -89,7 +89,7 @@ admin = AdminClient({"bootstrap.servers": BROKER})
 
 
 def make_topic(name):
-    """Create a topic with six partitions; it replaces that of an earlier run."""
+    """Create a topic with six partitions, and delete the one of an earlier run."""
     topic = lab.topic(name)
     delete_topic(BROKER, topic)
     admin.create_topics([NewTopic(topic, PARTITIONS)])[topic].result()
@@ -113,7 +113,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer
 
 PRODUCER = {
     "bootstrap.servers": BROKER,
-    # The client's own retries keep their place and make no duplicate; a second `produce` does.
+    # The client's own retries neither reorder nor duplicate; a second `produce` does duplicate.
     "enable.idempotence": True,
     "partitioner": "murmur2_random",  # hashes a key as Kafka's Java clients do
     "sticky.partitioning.linger.ms": 0,  # without a key: choose a partition for each event
@@ -272,8 +272,7 @@ by_customer.head(3)
 #
 # Complete the function: it reads one partition from its first event to its last and returns the events as a list of
 # dictionaries, in sequence. An event's number in its partition is its [**offset**](../docs/glossary.md#offset). Kafka
-# deletes old events, so a partition may be empty, and its first offset need not be 0.
-# If Kafka reports an error, let it come out: a shorter list would look complete. The methods of `Consumer` are in
+# deletes old events, so a partition may be empty, and its first offset need not be 0. The methods of `Consumer` are in
 # [the client's documentation](https://docs.confluent.io/platform/current/clients/confluent-kafka-python/html/index.html).
 
 
@@ -302,8 +301,8 @@ lab.check("02.2", read_partition)
 # `get_watermark_offsets(...)` returns the offset of the first event and the one after the last.
 
 # %% [markdown] hint="02.2"
-# The partition has `end - begin` events, so call `consumer.poll()` that many times. Look at `message.error()` before
-# `json.loads(message.value())`. (`with Consumer(...) as consumer:` closes the consumer at the end.)
+# Here the partition has `end - begin` events, so call `consumer.poll()` that many times. If a message has an `error()`,
+# raise it: a shorter list would look complete. `with Consumer(...) as consumer:` closes the consumer at the end.
 
 
 # %% right="02.2"
@@ -404,10 +403,10 @@ def read_partition(topic, partition):
 
 
 # %% [markdown]
-# Now six consumers, one per partition. (We assign the partitions by hand, so that nothing depends on how long a group
-# takes to agree.) Evenly spread, each would have 1,500 events.
+# Suppose that six consumers share the topic, one per partition. We count what each would have to read. Evenly spread,
+# each would have 1,500 events.
 #
-# **Predict:** how many times that does the busiest one have when the key is the customer? A guess within 0.5 counts.
+# **Predict:** how many times as many does the busiest one have if the key is the customer? A guess within 0.5 counts.
 
 # %%
 lab.predict("02.p1", ..., tolerance=0.5)
@@ -436,9 +435,9 @@ assert read["customer_id"].sum() == read["order_id"].sum() == len(events)
 assert read["order_id"].max() < 1.25 * len(events) / PARTITIONS
 
 # %% [markdown]
-# All events with the key `c-0001` have one hash, so they are in one partition, and one consumer reads them, besides its
-# share of the rest. Five consumers finish early and wait. The board waits for the *slowest*. A seventh consumer would
-# not help: there is no seventh partition.
+# All events with the key `c-0001` hash to the same value, so they go to the same partition, and one consumer reads them
+# all, in addition to its share of the rest. The other five would finish early, and the board waits for the *slowest*. A
+# seventh consumer would not help: there is no seventh partition.
 #
 # A partition that carries much more than the mean is called [**hot**](../docs/glossary.md#hot-partition).
 
@@ -457,8 +456,8 @@ assert read["order_id"].max() < 1.25 * len(events) / PARTITIONS
 # - the events of the hottest partition over the mean (1.0 is perfectly even);
 # - the orders whose events are in more than one partition. A cancellation may then be read before its order.
 #
-# The keys are `partition_date` (the day on which the order was created, as tables are laid out; all our orders are of
-# one day), `customer_id`, none at all, and `order_id`.
+# The keys are `partition_date` (the day on which the order was created, as tables are laid out), `customer_id`, none at
+# all, and `order_id`.
 #
 # **Predict:** which of them has the hottest partition?
 
@@ -500,15 +499,16 @@ assert hottest["customer_id"] > 2 and hottest["no key"] < 1.5 and hottest["order
 assert split.drop("no key").eq(0).all() and split["no key"] > 500
 
 # %% [markdown]
-# - **The day** is the worst key there is: one key, one partition. It sounds tidy, because tables are laid out by day. A
-#   stream must not be.
+# - **The day** is the worst key: all our orders are of one day, so there is one key and one partition. Tables are laid
+#   out by day. A stream must not be.
 # - **The customer** keeps each customer together, the celebrity included.
-# - **No key**: our client chooses a partition at random for each event. (By default it *sticks* to one for some
-#   milliseconds, to fill a batch; `PRODUCER` switches that off.)
+# - **No key**: our client chooses a partition at random for each event. By default it *sticks* to one for some
+#   milliseconds, to fill a batch; `PRODUCER` switches that off.
 # - **The order** has many values, none of them frequent.
 #
-# Does the sequence matter? Ask the board. It reads one partition after the other, and takes the *last* event that it
-# reads of each order. The first column is computed from the events as they were sent.
+# Does the sequence matter? Ask the board. It takes the *last* event that it reads of each order, and here it reads one
+# partition after the other. Real consumers mix the partitions; this order is the worst. The first column is computed from
+# the events as they were sent.
 
 
 # %%
@@ -535,16 +535,15 @@ assert not boards["no key"].equals(boards["as sent"])
 # %% [markdown]
 # Keyed by the order, the board equals what was sent, to the cent. (Late events and erased orders are still in it:
 # lesson 04 repairs both.) Without a key nothing is lost, and yet orders that were paid long ago show as new: their
-# payment was in a partition that was read before. (A client that sends again after an error may also swap two events of
-# a key; `enable.idempotence` prevents that.)
+# payment was in a partition that was read before.
 #
 # The rule: *the key is the smallest thing whose events must stay in order*. For this course it is the order.
 #
 # ### Exercise 02.3 · A key for two teams
 #
-# The fraud team reads the same topic. It needs **all events of an ordinary customer in order**. It watches the celebrity
-# in another system; there it is enough that **each order** stays in order. Write the function that returns an event's
-# key, so that the hottest partition carries at most 1.5 times the mean.
+# The board needs each order's events in order. The fraud team reads the same topic and needs **all events of an ordinary
+# customer in order**; the celebrity it watches in another system. And no partition may carry more than 1.5 times the
+# mean. Write the function that returns an event's key.
 #
 # The check places 6,000 events of two days by your key, as Kafka's client would.
 
@@ -636,9 +635,9 @@ assert boards["your key"].equals(boards["as sent"])
 # protocol and places records as Kinesis does. (To go on another day, type `lab goto 02c` in a terminal.)
 #
 # Kinesis has the same idea under other names. A *stream* is cut into [**shards**](../docs/glossary.md#shard); an
-# event, here a *record*, must carry a [**partition key**](../docs/glossary.md#partition-key). Its hash is the MD5 sum,
-# read as a number below 2^128. It is not taken modulo: each shard owns a **range** of hash values and gets the keys that
-# fall into it.
+# event is called a *record* and must carry a [**partition key**](../docs/glossary.md#partition-key). Its hash is the MD5
+# sum, read as a number below 2^128. There is no modulo: each shard owns a **range** of hash values and gets the keys
+# that fall into it.
 
 # %%
 import boto3
@@ -655,7 +654,7 @@ kinesis = boto3.client(
 
 # %%
 def make_stream(name, **options):
-    """Create a stream; it replaces that of an earlier run."""
+    """Create a stream, and delete the one of an earlier run."""
     stream = lab.stream(name)
     if stream in kinesis.list_streams()["StreamNames"]:
         kinesis.delete_stream(StreamName=stream)
@@ -668,7 +667,7 @@ stream = make_stream("orders", ShardCount=6)
 
 
 def open_shards():
-    """The shards that take records: first and last hash of each, by its name."""
+    """First and last hash of each shard that takes records, by its name."""
     shards = kinesis.list_shards(StreamName=stream)["Shards"]
     return {
         shard["ShardId"]: tuple(
@@ -718,8 +717,7 @@ assert hot_share.iloc[0] > 2 / 6 and shares.iloc[0] > 2 / 6  # hot on both
 assert shard_by_order["shard"].value_counts(normalize=True).iloc[0] < 1.25 / 6
 
 # %% [markdown]
-# Another hash picks another partition, and one is hot on both. The next cell computes each key's shard by hand. (Unless
-# a producer names the hash itself, as `ExplicitHashKey`.)
+# The hash differs, so another partition is hot; but one is hot on each. The next cell computes each key's shard by hand.
 
 # %%
 from hashlib import md5
@@ -744,7 +742,7 @@ assert agree == len(keys_and_shards) > 4000
 # A full shard can be *split*: it is closed, and two new shards take over the two parts of its range. We split the hot
 # one in the middle.
 #
-# **Predict:** what percent of the old shard's load does the hotter half have afterwards? A guess within
+# **Predict:** what percentage of the old shard's load does the hotter half have afterwards? A guess within
 # 10 percentage points counts.
 
 # %%
@@ -773,11 +771,11 @@ assert shard_of("c-0001", seven) == after_split.index[0]
 
 # %% [markdown]
 # The hash of `c-0001` is one point in the range. Wherever the cut falls, the point is on one side of it, with all of the
-# celebrity's load. The split only took away its neighbours.
+# celebrity's load. The split only took its neighbours away.
 #
 # Kafka cannot split a partition. It can add partitions, but then `hash modulo number` changes, and an order's new
-# events go elsewhere than its old ones. How many orders would move, from six partitions to seven? (Counted with MD5; any
-# good hash gives the same share.)
+# events go to another partition than its old ones. How many orders would move, from six partitions to seven? We count
+# with MD5; any good hash gives the same share.
 
 # %%
 orders = by_order["key"].unique()
@@ -788,7 +786,7 @@ print(f"{moved:.0%} of {len(orders):,} orders would move")
 assert moved > 0.8
 
 # %% [markdown]
-# So with Kafka, choose the number with room to grow.
+# So in Kafka choose a number of partitions with room to grow.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 10 minutes. Most people predict 50. The drawing of the ranges is the whole
@@ -804,7 +802,7 @@ assert moved > 0.8
 # >
 # > - **Writing:** one shard takes 1 MB or 1,000 records per second, whichever is reached first. More is
 # >   refused with `ProvisionedThroughputExceededException`.
-# > - **Reading:** one shard gives 2 MB per second, which all its applications **share**.
+# > - **Reading:** one shard gives 2 MB and answers five read calls per second, and all its applications **share** both.
 # >   ([**Enhanced fan-out**](../docs/glossary.md#enhanced-fan-out), at extra cost, gives each its own 2 MB.)
 # > - **On-demand** streams add shards by themselves. Their shards have the same limits.
 
@@ -818,8 +816,10 @@ print("a new on-demand stream has", shards_at_first, "shards")
 assert shards_at_first > 1
 
 # %% [markdown]
-# So a hot key is refused there, too. Readers do not take records away from each other. Two applications, say one that
-# writes JSON and one that writes Hudi tables, read the hot shard from its beginning:
+# These shards have the same limits, so a hot key is refused there, too.
+#
+# Readers do not take records away from each other. Two applications, one that writes JSON and one that writes Hudi
+# tables, read the hot shard from its beginning:
 
 
 # %%
@@ -843,7 +843,7 @@ assert numbers["JSON"] == numbers["Hudi"] and len(numbers["JSON"]) == 1000
 # Each byte was written once and read twice. A shard that takes in its full 1 MB per second gives all of its 2 MB to these
 # two: a third application would fall behind.
 #
-# How much can a stream take before its first shard refuses? The function cuts the range into n equal shards and counts.
+# How much can a stream take before its first shard refuses records? The function cuts the range into n equal shards.
 
 
 # %%
@@ -866,7 +866,7 @@ capacity = pd.DataFrame(
 from lab_env.lessons.l02.figures import draw_capacity
 
 hot_key = customers["c-0001"]  # its share of the events
-print(f"c-0001 has {hot_key:.0%} of the events: its end is at {1000 / hot_key:,.0f} per second")
+print(f"c-0001 has {hot_key:.0%} of the events: at most {1000 / hot_key:,.0f} per second fit")
 HTML(draw_capacity(capacity))
 
 # %% name="end-of-a-hot-key" proof="8 times the shards take under 1.5 times the load by customer, over 5 times by order."
@@ -876,8 +876,8 @@ assert capacity["order_id"][48] > 5 * capacity["order_id"][6]
 assert (capacity["order_id"] > 700 * capacity.index).all()  # somewhat below 1,000 a shard
 
 # %% [markdown]
-# The grey line is what you pay for. With the order as the key the stream grows with it, somewhat below, because hashing
-# never spreads quite evenly. With the customer the line goes flat: one key cannot have more than one shard.
+# The grey line is what you pay for. With the order as the key the stream stays a little below it, because hashing never
+# spreads quite evenly. With the customer the line goes flat: one key cannot have more than one shard.
 #
 # So a capacity plan begins with the key: *the most frequent key's share times the rate must stay below one shard's
 # limit*. Only then comes the number of shards.
@@ -885,8 +885,8 @@ assert (capacity["order_id"] > 700 * capacity.index).all()  # somewhat below 1,0
 # ### Exercise 02.4 · Shards for a load
 #
 # Write the function that returns the number of shards for a load with a well-spread key: `events` per second of `size`
-# bytes each, read by `applications` programs, each of which reads everything in the ordinary way. Take 1 MB as 1,000,000
-# bytes, and leave no reserve.
+# bytes each, read by `applications` programs. Each reads everything, without enhanced fan-out. Take 1 MB as 1,000,000
+# bytes, leave no reserve, and leave out the limit on read calls.
 
 
 # %% exercise="02.4"
@@ -1001,30 +1001,31 @@ assert (ours == plan.index / 1000).all() and (ours_for_four == ours).all()
 assert (large == 2 * ours).all() and (large_for_four == 2 * large).all()
 
 # %% [markdown]
-# The shop's events are so small that the limit of records decides. With 2,000 bytes the limit of bytes decides, and with
-# four applications what they read.
+# The shop's events are so small that the limit on records decides. With 2,000 bytes the limit on bytes written decides,
+# and with four applications the limit on bytes read.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 10 minutes. Many forget the readers in 02.4: the two applications
-# of the source articles (JSON and Hudi) already use up all that the ordinary way of reading gives. Real
+# of the source articles (JSON and Hudi) already use up all that a shard gives without enhanced fan-out. Real
 # plans add reserve, because rates have peaks: lesson 21 comes back to this. Short of time: leave this section out.
 
 # %% [markdown]
 # > **In production**
-# > - Topics are made by reviewed configuration, not by the first event with a misspelt name
+# > - Create topics by reviewed configuration, not by the first event with a misspelt name
 # >   ([`auto.create.topics.enable`](https://kafka.apache.org/41/configuration/broker-configs/#brokerconfigs_auto.create.topics.enable)).
-# > - All producers of a topic use the same hash. This client's default is CRC32, that of Java's clients murmur2
+# > - Let all producers of a topic use the same hash. This client's default is CRC32, that of Java's clients murmur2
 # >   ([`partitioner`](https://github.com/confluentinc/librdkafka/blob/master/CONFIGURATION.md)).
 # > - Adding partitions [moves keys](https://kafka.apache.org/41/operations/basic-kafka-operations/#modifying-topics): stop the producers,
 # >   let the consumers catch up, then add.
+# > - Transactions and compaction leave gaps in the offsets: do not count events, read until the position reaches the end.
 #
 # ## Key points
 #
 # - The key decides the partition, and Kafka keeps order only within a partition.
-# - Take as the key the smallest thing whose events must stay in order, never a date.
+# - As the key choose the smallest thing whose events must stay in order, never a date.
 # - One key is in one partition or shard, so more of them do not help a hot key.
-# - Nothing has to be lost for the board to be wrong: reading an order's events out of sequence is enough.
-# - A shard has limits on records, on bytes written and on bytes read, and its readers share the last one.
+# - The board can be wrong although nothing is lost: reading an order's events out of sequence is enough.
+# - (Optional part.) A shard limits records, bytes written and bytes read, and its readers share the last limit.
 #
 # ## What's next
 #

@@ -37,7 +37,7 @@
 # %% [markdown]
 # ## Start
 #
-# The shop's board shows **revenue by status**. In this lesson a job keeps it that reads only what has changed.
+# The shop's board shows **revenue by status**. In this lesson a job keeps it up to date and reads only what changed.
 
 # %%
 import pandas as pd
@@ -187,7 +187,7 @@ def since(begin, end=None, path=orders_path):
 
 
 # %% [markdown]
-# Say that a job has read both commits. Its bookmark is the last completion time. Then two more commits come. In the
+# Suppose that a job has read both commits. Its bookmark is the last completion time. Then two more commits come. In the
 # first, O-17, which was paid before, is packed, and O-1002 and O-1007 are new. In the second, O-1007 and the old order
 # O-32 are erased.
 
@@ -211,7 +211,7 @@ increment = since(bookmark).select(COLUMNS).orderBy("order_id").toPandas()
 lab.record_actual("11.p1", len(increment))
 increment
 
-# %% name="latest-only" proof="The increment has the newest row of each changed order, no delete and no step between."
+# %% name="latest-only" proof="The increment has the newest row of each changed order, no delete and no intermediate version."
 assert list(increment[["order_id", "status"]].itertuples(index=False, name=None)) == [
     ("O-1002", "new"),
     ("O-17", "packed"),
@@ -220,7 +220,7 @@ assert list(increment[["order_id", "status"]].itertuples(index=False, name=None)
 # %% [markdown]
 # Two. An increment has the *newest* row of each order that changed in the window and still exists. O-1007 came and
 # went inside the window, and O-32 was erased: no row for either. So an increment shows neither deletes nor
-# intermediate steps. Lesson 12 has a query that does.
+# intermediate versions. Lesson 12 has a query that does.
 #
 # What did we save? The table has one file per day, with 200 orders each.
 
@@ -261,7 +261,7 @@ assert not set(increment["_hoodie_commit_time"]) & set(timeline["completed"])
 
 # %% [markdown]
 # It is the *requested* time of the third commit. And which time does a window compare? We let windows begin and end at
-# the completion of commit 2, and one millisecond before. Is the commit in?
+# the completion of commit 2, and one millisecond before. Does the window include the commit?
 
 # %% name="window-ends"
 second = timeline.loc[1]
@@ -280,20 +280,20 @@ pd.Series(holds, name="this window").replace({True: "commit 2 is in", False: "no
 assert list(holds.values()) == [True, False, False, True]
 
 # %% [markdown]
-# A window compares **completion** times. It begins *after* its begin and includes its end, so the end of one window can
-# be the begin of the next. `000` is before everything.
+# A window compares **completion** times. The begin is exclusive and the end inclusive, so the end of one window can be
+# the begin of the next. `000` is before everything.
 #
 # > **Documented, not measured here** (pull requests [11947](https://github.com/apache/hudi/pull/11947) and
 # > [13982](https://github.com/apache/hudi/pull/13982), November 2026): Hudi 0.x compared requested times, and in 1.0 the
-# > begin belonged to the window.
+# > begin was inclusive.
 #
 # Back to the tempting column. A job has read up to commit 2, and takes the largest `_hoodie_commit_time` that it saw as
 # its bookmark. Then the commits 3 and 4 come, and it runs again.
 #
-# **Predict:** two rows are new, as you have seen. How many does it return? One more or less counts as right.
+# **Predict:** two rows are new, as you have seen. How many does it return?
 
 # %%
-lab.predict("11.p3", ..., tolerance=1)
+lab.predict("11.p3", ..., tolerance=0)
 
 # %%
 from lab_env.lessons.l11.figures import Deliveries, draw_deliveries
@@ -317,19 +317,18 @@ assert list(wrong.counts(instants)["twice"]) == [0, 9, 0, 0]
 assert len(wrong.second) == 11
 
 # %% [markdown]
-# Each bar is a commit, from requested to completed. On the right the dashed line stands where commit 2 *began*. Commit 2
-# completed after it, so it is delivered once more: nine mails too many. (O-17 has a newer row.)
+# Each bar is a commit, from requested to completed. On the right the dashed line marks the time when commit 2 *began*. It
+# was completed later, so it is delivered once more: nine mails too many. O-17 is not the tenth, because it has a newer row.
 #
-# Many never notice: a job that *upserts* writes the nine over themselves and ends with the right rows. In a target to which it
-# only *appends*, such as a list of mails, they stay. So test a job like this on an append-only target.
+# Many never notice: a job that *upserts* writes the nine over themselves and ends with the right rows. In an append-only
+# target, such as a list of mails, they stay. So test such a job on an append-only target.
 #
 # ### Exercise 11.2 · No overlap and no gap
 #
 # Write one run of the job. It gets the table's path and the bookmark that the previous run returned. It returns the rows
 # that changed since, as a Spark DataFrame with all columns, and the next bookmark. The first bookmark is `000`.
 #
-# The check calls it three times, on a table of its own. The first run finds two commits. Then nothing happens, but a
-# third commit completes *while the second run is at work*. Between the runs the check keeps only the bookmark, as text.
+# The check calls it three times, on a table to which others write, and between the runs keeps only the bookmark, as text.
 
 
 # %% exercise="11.2"
@@ -387,7 +386,7 @@ def run(path, begin):
 # ## Where does the bookmark live?
 #
 # A job does two things: it appends rows to its target, and it saves the bookmark. It can stop between the two. Here is a
-# job around your `run` that keeps its bookmark in a file, begins after commit 2, and stops right there at its first try.
+# job around your `run` that keeps its bookmark in a file, begins after commit 2, and fails right there on its first run.
 
 # %%
 lab.use_reference("11.2")
@@ -427,17 +426,17 @@ sent[["order_id", "status", "order_ts"]].sort_values("order_id")
 assert len(sent) == 4 and sent["order_id"].nunique() == 2
 
 # %% [markdown]
-# Four rows for two changes. Save the bookmark first, and a stop between the two loses them instead. Two steps cannot be
-# made safe by changing their order. There must be *one* step.
+# Four rows for two changes. If you save the bookmark first, a stop between the two loses them instead. On an append-only
+# target, two steps cannot be made safe by changing their order. There must be *one* step.
 #
 # ### Exercise 11.3 · Rows and bookmark in one commit
 #
 # A Hudi commit is one step, and its metadata can carry notes of yours
-# ([write options](https://hudi.apache.org/docs/configurations/#Write-Options): look for *commit metadata*).
+# ([write options](https://hudi.apache.org/docs/configurations/#Write-Options)).
 #
 # Complete the function. It appends rows to the Hudi table `audit` at `path`, or creates it, and keeps the bookmark in the
 # same commit, as a note named `bookmark.orders`. The audit keeps *every* row that it ever got: it has no record key, and no
-# write replaces a row. Besides your own options give it `DEMO_OPTIONS`.
+# write replaces a row. Add `DEMO_OPTIONS` to your own options.
 
 
 # %% exercise="11.3"
@@ -517,8 +516,8 @@ def append(rows, bookmark, path):
 # 'insert' → 'upsert': without a record key Hudi inserts instead
 
 # %% [markdown]
-# Your two functions are the whole job. Each run asks the target how far it is: `kept_bookmark` looks back along the timeline
-# of `audit` to the newest commit with such a note, and returns `000` if there is none.
+# Your two functions are the whole job. Each run asks the target how far it has read: `kept_bookmark` returns the note of the
+# newest commit of `audit` that has one, or `000`.
 
 # %% name="one-commit"
 from lab_env.lessons.l11.figures import kept_bookmark
@@ -553,8 +552,8 @@ assert spark.read.format("hudi").load(audit_path).count() == 1002
 assert kept_bookmark(lab, audit_path) == read_timeline(orders_path)["completed"].max()
 
 # %% [markdown]
-# A thousand rows from the first run and two from the third. The run without a change wrote nothing. The job needs no variable
-# of an earlier run: rows and bookmark become visible together, or not at all.
+# A thousand rows from the first run and two from the third. The run without a change wrote nothing. The job needs nothing
+# from an earlier run: rows and bookmark become visible together, or not at all.
 #
 # ### Exercise 11.4 · Let Spark keep it
 #
@@ -668,8 +667,9 @@ assert streamed == [1000 - 1, 1]
 assert ends == list(timeline["completed"][-2:])
 
 # %% [markdown]
-# The first call read the whole table, the second one change. The offsets in the checkpoint are completion times: Spark does what
-# you did by hand. It delivers the same rows as an increment, so no deletes.
+# The first call read the whole table: 999 rows, because three of 1,002 orders are erased. The second read one change. The
+# offsets in the checkpoint are completion times: Spark does what you did by hand. The stream delivers the same rows as an
+# increment, so no deletes.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 18 minutes. Let the group choose the order of the two steps and ask for the damage each time: "twice" or
@@ -683,8 +683,7 @@ assert ends == list(timeline["completed"][-2:])
 # still says *shipped*. We send it to `orders`, which is Copy-on-Write, and to a small Merge-on-Read table in which O-17 is
 # shipped, too.
 #
-# **Predict:** which of the two increments delivers the late event? (Which files does each write make, and which files does an
-# increment read?)
+# **Predict:** which of the two increments delivers the late event?
 
 # %%
 lab.predict("11.p5", ..., choices=("cow", "mor", "cow and mor", "none"))
@@ -717,16 +716,17 @@ assert delivers == {"cow": [], "mor": ["paid (late)"]}
 lab.xray(tables["mor"], since=before)
 
 # %% [markdown]
-# On Copy-on-Write the writer compares: it reads the row that is there, and the late event loses. On Merge-on-Read the writer
-# puts the event into a log (amber) and compares nothing; readers do. But an increment reads only the files that its commits
-# wrote: the log, and not the base file with the winner.
+# On Copy-on-Write the writer compares the event with the row that is there, and the late event loses. On Merge-on-Read the
+# writer appends it to a log (amber), and readers compare. But an increment reads only the files that its commits wrote: the
+# log, and not the base file with the winner.
 #
 # > **Documented, not measured here.** For the same reason, after a `MERGE INTO` that sets some columns of a Merge-on-Read table
 # > the increment has NULL in all others: by default the log holds only the columns that were set (apache/hudi
 # > [18943](https://github.com/apache/hudi/issues/18943); [19005](https://github.com/apache/hudi/pull/19005) would repair both,
 # > open in November 2026).
 #
-# So on Merge-on-Read, take only the keys from the increment, and the rows from the table. That costs one more read:
+# So on Merge-on-Read, take only the keys from the increment, and the rows from the table. They are the rows as of now, perhaps
+# newer than your window: right for a target that upserts, not for an audit.
 
 # %% name="rows-from-the-table"
 current = spark.read.format("hudi").load(tables["mor"])
@@ -740,11 +740,11 @@ assert list(as_it_is["status"]) == ["shipped"]
 # %% [markdown]
 # ### The same window, once more
 #
-# A report reads one window per day, each with a begin and an end. It runs again for the window of commit 2, in which ten orders
-# were paid. O-17 has changed since then. And the table has been cleaned: it keeps the files of its newest commit. (The procedure
-# does not know the options of our writes, so we tell it that there is no metadata table.)
+# A report reads one window per day. It runs again for the window of commit 2, in which ten orders were paid. Meanwhile the table
+# has been cleaned and keeps only the files of its newest commit. (The procedure does not get our write options, so we tell it
+# that there is no metadata table.)
 #
-# **Predict:** before the cleaning this window has ten rows. And after it?
+# **Predict:** before the cleaning this window has ten rows. How many after it?
 
 # %%
 lab.predict("11.p6", ..., choices=("10", "9", "0", "error"))
@@ -777,11 +777,11 @@ f"{len(early)} rows before, {len(again)} after; lacking: {', '.join(sorted(lacki
 assert len(early) == 10 and len(again) == 9 and lacking == {"O-17"}
 
 # %% [markdown]
-# No error, and one row fewer. The files that the window needs are gone. So Hudi reads the *newest* files instead, and keeps the
-# rows whose last write was commit 2. O-17 has changed since then, so its row is left out. Had all ten orders changed, the answer
-# would be empty.
+# No error, and one row fewer. The files that the window needs are gone. So Hudi reads the *newest* files instead, and returns only
+# the rows that commit 2 was the last to write. O-17 has changed since then, so its row is missing. If all ten orders had changed,
+# the answer would be empty.
 #
-# This fallback is on unless you switch it off (on tables of version 8 and later). A report that must not be short switches it off:
+# This fallback is on by default (on tables of version 8 and later). A report that must be complete switches it off:
 
 # %% name="loud"
 FALLBACK = "hoodie.datasource.read.incr.fallback.fulltablescan.enable"
@@ -803,7 +803,7 @@ assert open_ended_again == open_ended
 # row of each order that changed, and those are never cleaned. So a job that was away can catch up in one run, but not always
 # commit by commit, which would deliver each version.
 #
-# Can you tell before reading? The timeline still has commit 2: cleaning removes files, no instants. The clean is itself an
+# Can you tell before reading? The timeline still has commit 2: cleaning removes files, not instants. The clean is itself an
 # instant, and records what it kept:
 
 # %%
@@ -816,13 +816,12 @@ assert timeline["requested"][1] in requested_then  # of commit 2
 assert cleans["earliest_commit_to_retain"].max() > timeline["requested"][1]
 
 # %% [markdown]
-# `earliest_commit_to_retain` is a requested time. From that commit on every file is there; older commits may lack theirs. (The files
-# of the commit directly before it are kept, too. For that one either answer is accepted.)
+# `earliest_commit_to_retain` is a requested time. From that commit on every file is there; older commits may lack theirs.
 #
 # ### Exercise 11.5 · How may I catch up?
 #
-# The audit should have every version, so after a break it goes commit by commit. Write a function that says before it reads whether
-# one of the commits that it has missed may lack its files: `True` or `False`. It gets the table's name and the job's bookmark. The
+# The audit should have every version, so after a break it goes commit by commit. Write a function that returns, before the job
+# reads, whether one of the commits that it has missed may lack its files: `True` or `False`. It gets the table's name and the job's bookmark. The
 # check calls it for a table that was cleaned twice and for one that was never cleaned, with several bookmarks. The next cell acts on
 # your answer.
 
@@ -920,13 +919,12 @@ assert way in ("in one run", "commit by commit") and caught_up == 1
 assert not as_bool(lost("orders", kept_bookmark(lab, audit_path)))
 
 # %% [markdown]
-# One run delivers the newest row of each order; versions between are lost for good. A job that needs them records the gap, or
-# starts again from the whole table, with a new target. (The older of the two commits is the one directly before
-# `earliest_commit_to_retain`. A careful function warns all the same.)
+# One run delivers the newest row of each order; intermediate versions are lost for good. A job that needs them records the gap, or
+# starts again from the whole table, with a new target.
 #
 # ### The board
 #
-# The board from the rows of the audit alone, of each order the newest status, and from the table itself:
+# The board twice: from the audit alone, with the newest row of each order, and from the table itself:
 
 # %%
 NEWEST = """
@@ -944,13 +942,13 @@ boards = {
 board = pd.DataFrame(boards)
 board
 
-# %% name="board" proof="The two boards differ by the one order whose deletion no increment told."
+# %% name="board" proof="The two boards differ by the one order that no increment reported as deleted."
 erased = make_orders("id = 40", "erased", "12:06").first()["amount"]
 differ = board["from increments"] - board["from the table"]
 assert differ["new"] == erased and (differ.drop("new") == 0).all()
 
 # %% [markdown]
-# Right in every status but one. O-40 was new when the audit's first run read it. Then it was erased, and no increment said so: the
+# Right in every status but one. O-40 was new when the audit's first run read it. Then it was erased, and no increment reported it: the
 # board from increments still counts it.
 
 # %% [markdown] tags=["instructor"]
@@ -970,10 +968,10 @@ assert differ["new"] == erased and (differ.drop("new") == 0).all()
 #
 # ## Key points
 #
-# - An increment has the newest row of each key that changed in a window: no deletes, no steps between.
+# - An increment has the newest row of each key that changed in a window: no deletes, no intermediate versions.
 # - Windows compare completion times. `_hoodie_commit_time` is a requested time, and as a bookmark it reads a commit twice.
 # - Choose the end of the window first, and keep it in the same commit as the rows, or let a stream's checkpoint keep it.
-# - On Merge-on-Read an increment may deliver an event that lost: take its keys, and the rows from the table.
+# - On Merge-on-Read an increment may deliver an event that lost: upsert from its keys and the rows of the table.
 # - After a cleaning, a window that ends before the newest commit may come back short without an error.
 #
 # ## What's next

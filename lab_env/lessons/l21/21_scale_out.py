@@ -17,17 +17,17 @@
 #
 # - My stream runs with `local[2]`. What changes when it runs on a cluster?
 # - We added machines, and the stream is as slow as before. Why?
-# - A machine dies in the middle of a batch. What is done again?
-# - How many cores does a load need, and what is on the bill?
+# - A process of the cluster dies in the middle of a batch. What is done again?
+# - How many cores does a load need, and what do they cost?
 #
 # ## Objectives
 #
 # At the end of this lesson you can
 #
 # - give every core work, and keep every order right (21.1),
-# - tell from Spark's list of tasks what was done twice after a machine died (21.2),
+# - tell from Spark's list of tasks what was done twice after an executor died (21.2),
 # - compute the cores for a load from a measured line, and say when no number is enough (21.3),
-# - work out the bill of a managed service (21.4).
+# - compute what a managed service charges for its cores (21.4).
 #
 # ## What you need
 #
@@ -39,12 +39,12 @@
 # ## Start
 #
 # The lab starts a small Spark cluster: one [**master**](../docs/glossary.md#master) and two
-# [**workers**](../docs/glossary.md#worker) of one core each. They are processes of this machine, but to Spark they
-# are machines: they share no memory with your notebook, and they can die without it.
+# [**workers**](../docs/glossary.md#worker) of one core each. They are processes on this machine, but Spark treats
+# them as machines: they share no memory with your notebook, and they can die without it.
 #
-# The shop's events go into three topics. `orders` has one hour in one partition; `orders-4` has the same events in
-# four, by the order's id. `backlog` has one partition and eight hours: what waits after a long outage. No event is
-# late, doubled or malformed: today the machines are the subject.
+# The shop's events go into three topics. `orders` holds one hour in one partition; `orders-4` holds the same events
+# in four partitions, with the order's id as key. `backlog` holds eight hours in one partition: what waits after a
+# long outage. No event is late, doubled or malformed, because this lesson is about machines.
 
 # %%
 import math
@@ -68,12 +68,12 @@ for topic, partitions, hours in ((orders, 1, 1), (orders_4, 4, 1), (backlog, 1, 
 # %% [markdown]
 # ## The same code, another master
 #
-# One property decides where the work is done: `spark.master`. So far it was `local[2]`, now it is the address of
-# the cluster. Then we ask each task in which process it runs: `reflect` calls a static method of Java where the row
-# is computed.
+# One property decides where the work is done: `spark.master`. So far it was `local[2]`; now it is the cluster's
+# address. Then we ask each task in which process it runs: `reflect` calls a static Java method in the process that
+# computes the row.
 
 # %%
-# Tables of a few thousand rows: to compile each query costs more than the compiled query saves.
+# For a few thousand rows, compiling a query takes longer than the compiled query saves.
 spark = lab.start_spark(INTERPRETED | {"spark.master": lab.address("cluster")})
 
 process = "reflect('java.lang.ProcessHandle', 'current') AS process"
@@ -87,7 +87,7 @@ from lab_env.lessons.l21.figures import draw_processes, processes
 from lab_env.lessons.l21.machines import wait_for_executors
 from lab_env.lessons.l21.tasks import SparkPages
 
-wait_for_executors(spark, 2)  # a JVM each: some seconds
+wait_for_executors(spark, 2)  # each one is a JVM: this takes some seconds
 pages = SparkPages(spark)
 boxes = processes(spark)
 jvms = [box for box in boxes if box.jvm]
@@ -100,18 +100,18 @@ assert set(where["process"]) <= executors
 assert len(executors) == 2 and len(jvms) == 6
 
 # %% [markdown]
-# Six JVMs: a master, two workers, two executors and the driver. Master and workers only arrange things. Your
-# notebook talks to the [**driver**](../docs/glossary.md#driver), which plans each batch, hands out tasks and
-# commits. The rows are in the [**executors**](../docs/glossary.md#executor), which the workers have started for
-# this session. A variable of this notebook does not exist there; on real machines a file of its disk does not,
-# either. So more has to be right than one property:
+# Six JVMs: a master, two workers, two executors and the driver. Master and workers never touch a row. Your notebook
+# talks to the [**driver**](../docs/glossary.md#driver), which plans each batch, hands out tasks and commits. The
+# [**executors**](../docs/glossary.md#executor), which the workers have started for this session, process the rows.
+# They do not see your notebook's variables; on real machines they do not see its files, either. So one property is
+# not enough:
 #
 # - The **jars** (Kafka, S3, Hudi) must be on every machine. `spark.jars` lets the driver hand them out.
 # - Executors call the driver back: `spark.driver.host` must be an address that *they* reach.
-# - The **keys** of the object store are in the environment of the workers, so no Spark page shows them.
-# - Whoever reaches a master may run code on its workers, unless it takes a secret (`spark.authenticate`).
+# - The **credentials** of the object store are in the workers' environment, so no Spark page shows them.
+# - Anybody who reaches a master can run code on its workers, unless it requires a secret (`spark.authenticate`).
 #
-# The guide [On your own cluster](../docs/cluster.md) has the settings. Besides its web page Spark has a [**REST
+# The guide [On your own cluster](../docs/cluster.md) has the settings. Spark also has a [**REST
 # interface**](../docs/glossary.md#rest-interface-of-spark); `SparkPages` reads it.
 
 # %% [markdown] tags=["instructor"]
@@ -121,7 +121,7 @@ assert len(executors) == 2 and len(jvms) == 6
 # ## What decides how many cores work
 #
 # This is the lesson's pipeline. `parse` records which task parsed a row: `spark_partition_id()` is the number of
-# the task in its stage. (`DEMO_OPTIONS` leave out the metadata table and cleaning.)
+# the task in its stage. `DEMO_OPTIONS` switch off the metadata table and cleaning.
 
 # %%
 from pyspark.sql import functions as F
@@ -163,14 +163,14 @@ ORDERS = DEMO_OPTIONS | {
 
 
 def start_upsert(rows, table, checkpoint, options=ORDERS):
-    """Upsert a stream of rows into a Hudi table until all that is there now is read."""
+    """Upsert what a stream of rows has now into a Hudi table; returns the running query."""
     writer = rows.writeStream.format("hudi").options(**options)
     writer = writer.option("path", table).option("checkpointLocation", checkpoint)
     return writer.trigger(availableNow=True).start()
 
 
 # %% [markdown]
-# First only reading and parsing, without a table. `noop` is a sink that throws everything away.
+# We begin without a table: `noop` is a sink that discards every row.
 #
 # **Predict:** the topic has one partition, and two cores are free. How many tasks parse at the same time?
 
@@ -183,7 +183,7 @@ from lab_env.lessons.l21.tasks import at_once
 
 
 def tasks_of(start):
-    """Run a stream to its end, and list the tasks that Spark ran for it."""
+    """Run a stream to completion, and return the tasks that Spark ran for it."""
     before = pages.newest_stage()
     start().awaitTermination()
     return pages.tasks(after=before)
@@ -210,11 +210,11 @@ assert read["1 partition"].sum() == read["4 partitions"].sum()
 assert at_once(parsing["1 partition"]) == 1
 
 # %% [markdown]
-# One. A task reads a partition in its order, and a task runs on one core. You pay for the second machine, and it
-# idles. So the first bound is the topic: **its partitions**.
+# One. One task reads the partition in its order, and a task runs on one core. You pay for the second machine, and
+# it idles. So the topic's **partitions** are the first limit.
 #
-# The second bound is the table. Within one write, one task writes a file group, so **buckets** (or file groups)
-# bound the tasks that write. Here is the same hour in a table of one bucket and in one of four.
+# The table's **buckets** are the second: within one write, one task writes a file group. Here is the same hour in a
+# table of one bucket and in one of four.
 
 
 # %%
@@ -240,44 +240,39 @@ assert written_by == {"1 bucket": 1, "4 buckets": 4}
 assert all(at_once(tasks) <= 2 for tasks in writing.values())
 
 # %% [markdown]
-# Partitions bound who reads, buckets bound who writes, and cores bound how many of them work *at once*. Where the
-# middle of the job is one step of one process, as the plan and the commit are, no machine helps: those are the gaps
-# in the picture.
+# Partitions limit how many tasks read, buckets how many write, and cores how many work *at once*. The gaps in the
+# picture are steps of a single process, such as the plan and the commit: no second machine shortens them.
 #
 # > **Declared cores are not cores.** A worker offers as many as its `--cores` says. Nothing checks that they exist.
 #
 # ### More tasks than partitions
 #
-# Kafka's source can cut a partition into several ranges of offsets: `minPartitions`. Then several tasks read what
-# one partition holds.
+# Kafka's source can cut a partition into several ranges of offsets, so that several tasks read it.
 #
-# A colleague's table has no ordering field: the row that is written last wins (`COMMIT_TIME_ORDERING`). With one
-# task it was right for a year. Now it gets four.
+# A colleague's table has no ordering field and merges by `COMMIT_TIME_ORDERING`. For a year one task filled it, and
+# it was right. Now four tasks read the same hour.
 #
-# **Predict:** how does her table fare?
+# **Predict:** what does her table hold afterwards?
 
 # %%
-lab.predict("21.p2", ..., choices=("it is right", "orders are missing", "orders are old versions"))
+RIGHT, FEWER, OLD = "the newest version of each order", "too few orders", "some old versions"
+lab.predict("21.p2", ..., choices=(RIGHT, FEWER, OLD))
 
 # %%
 from lab_env.lessons.l21.checks import read_table
+from lab_env.lessons.l21.load import IN_FOUR_TASKS
 from lab_env.lessons.table_copies import empty_copy
 
 HERS = ORDERS | {"hoodie.write.record.merge.mode": "COMMIT_TIME_ORDERING"}
 del HERS["hoodie.table.ordering.fields"]
 compared, table = {}, lab.scratch("hers")
-for name, options in {"1 task": {}, "4 tasks": {"minPartitions": 4}}.items():
+for name, options in {"1 task": {}, "4 tasks": IN_FOUR_TASKS}.items():
     rows = parse(read_topic(orders, **options))
     start_upsert(rows, table, lab.scratch("checkpoint"), HERS).awaitTermination()
     compared[name] = lab.ledger(orders).reconcile_table(read_table(table))
-    table = empty_copy(lab, table, "hers")  # a stream that has to make its table waits 5 s
+    table = empty_copy(lab, table, "hers")  # a stream that creates its table waits 5 s
 four = compared["4 tasks"]
-lab.record_actual(
-    "21.p2",
-    "orders are missing" if four.missing
-    else "orders are old versions" if four.stale
-    else "it is right",
-)  # fmt: skip
+lab.record_actual("21.p2", FEWER if four.missing else OLD if four.stale else RIGHT)
 pd.DataFrame({name: vars(found) for name, found in compared.items()}).loc[
     ["rows", "expected", "missing", "stale", "ghost"]
 ]
@@ -287,16 +282,16 @@ assert compared["1 task"].ok
 assert not four.missing and four.stale > 0
 
 # %% [markdown]
-# Nothing failed, and no row is missing. But orders are old versions, and where an erasure lost, the order is back
-# (*ghost*): which of two rows is written last now depends on which machine was faster. So decide by a field of the
-# *event* before you scale out: with `order_ts` the newest event wins, whichever task comes first (lesson 04).
+# Nothing failed, and no order is missing. But some are *stale*, and an erased order can be back (*ghost*): her table
+# keeps the row that is written last, and which one that is now depends on which task was faster. So let a field of
+# the *event* decide before you scale out: with `order_ts` the newest event wins, in whichever task (lesson 04).
 #
 # ### Exercise 21.1 · Give every core work
 #
 # The topic `orders` has one partition, and you cannot change it: other teams rely on it. Write the function that
-# brings a topic's events into a table. Every core has to parse, and every order must be there in its newest
-# version. It returns the running query; `**options` go to the source. `read_topic`, `parse` and `start_upsert` are
-# yours to use. There is more than one way.
+# brings a topic's events into a table and returns the running query. Every core must parse, and the table must have
+# the newest version of every order. `**options` go to the source. You may use `read_topic`, `parse` and
+# `start_upsert`. There is more than one way.
 
 
 # %% exercise="21.1"
@@ -316,8 +311,8 @@ def ingest(topic, table, checkpoint, **options):
 lab.check("21.1", ingest)
 
 # %% [markdown] hint="21.1"
-# Two places can divide the rows: the source (`minPartitions`), or a shuffle between reading and parsing
-# (`repartition`).
+# Two places can divide the rows before they are parsed: the source ([its
+# options](https://spark.apache.org/docs/3.5.7/structured-streaming-kafka-integration.html)), or a shuffle.
 
 # %% [markdown] hint="21.1"
 # The shortest answer is `start_upsert(parse(read_topic(topic, minPartitions=4, **options)), table, checkpoint)`. A
@@ -357,17 +352,17 @@ def ingest(topic, table, checkpoint, **options):
 # 4 → 3: as with five
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 14 minutes. Draw partitions as lanes of a motorway before they see the picture. The usual wrong answer to 21.1 is
+# *For instructors.* 14 minutes. Draw partitions as lanes of a motorway before the learners see the picture. The usual wrong answer to 21.1 is
 # `spark.sql.shuffle.partitions`. *Short of time:* show the table of one bucket only.
 
 # %% [markdown]
 # **A good place to pause.** To go on another day, type `lab goto 21c` in a terminal: it runs everything to here
 # again.
 #
-# ## A machine dies
+# ## An executor dies
 #
-# The backlog comes in batches of 26,000 messages at most. In the second batch or later, as soon as a task is in the
-# middle of its work, its executor is killed with SIGKILL: to Spark that is a machine without power.
+# The backlog comes in batches of at most 26,000 messages. In the second batch or later, while a task is at work, we
+# kill its executor with SIGKILL. To Spark the executor has crashed.
 #
 # **Predict:** what is done again?
 
@@ -383,7 +378,7 @@ places = {}
 
 
 def start(attempt):
-    """The stream of the backlog; a task that is too short to be met is tried again elsewhere."""
+    """Start the stream of the backlog; each attempt to meet a task gets its own table."""
     places[attempt] = lab.scratch("orders")
     return ingest(backlog, places[attempt], lab.scratch("checkpoint"), **BOUNDED)
 
@@ -409,17 +404,19 @@ print("the ledger agrees:", ledger.ok)
 batches
 
 # %% [markdown]
-# The worker started another executor, and Spark ran the lost tasks again. Every batch is there once, with one
-# commit. (*rows read* counts each try that succeeded, a second one as well: it is no count of messages.)
+# The worker reported the death at once and started another executor. Every batch is there once, with one commit.
+# (*rows read* counts a second try that succeeded, too, so it can be more than the messages.)
 #
 # ### Exercise 21.2 · What was done twice?
-#
-# `tasks` has one row per *try* of a task. Write the function that counts the tasks that ran more than once.
-# Careful: there are three ways to lose a task.
-#
-# - It was at work on the dead machine: its try has the status `FAILED`.
-# - It had *succeeded* there, and its result was still needed.
-# - A later stage missed such results, and Spark ran the stage again: `stage_try` is 1 and `attempt` 0 again.
+
+# %%
+columns = ["stage", "stage_try", "task", "attempt", "status", "executor"]
+tasks[columns].head(3)
+
+# %% [markdown]
+# `tasks` has one row per *try* of a task. `task` is its number in the stage, `attempt` counts its tries within one
+# run of the stage, and `stage_try` counts the runs of the stage. Write the function that counts the tasks that ran
+# more than once. Not every lost task had failed.
 
 
 # %% exercise="21.2"
@@ -478,22 +475,22 @@ print(f"{twice} of {in_all} tasks ran more than once")
 again = "what was lost of it" if 0 < twice < in_all else "the whole batch" if twice else "nothing"
 lab.record_actual("21.p3", again)
 
-# %% name="only-what-was-lost" proof="A dead machine costs the tasks that were lost; the batch has one number and one commit."
+# %% name="only-what-was-lost" proof="A dead executor costs the tasks that were lost; the batch has one number and one commit."
 assert ledger.ok and 0 < twice < in_all
 assert list(batches["batch"]) == list(range(len(batches)))
 assert set(batches["commits that say so"]) == {1}
 
 # %% [markdown]
-# Only what was lost. In lesson 17 the *driver* died, and the whole batch was done again. The driver knows which
-# results it still needs, and where they were, so an executor may die. The driver may not: on a cluster, too,
-# something has to restart it. What the dead task had begun to write is not in the table: its marker tells the
-# commit that this file does not belong.
+# Only what was lost: the tasks at work on the dead executor, and finished ones whose results were still needed. In
+# lesson 17 the *driver* died, and the whole batch was done again. The driver knows which results it needs and where
+# they were, so it can replace an executor. Nobody replaces the driver: on a cluster, too, something must restart it.
+# Files that the dead task had begun are not in the table: by their markers the commit finds and removes them.
 #
 # > **Documented, not measured** ([Spark 3.5](https://spark.apache.org/docs/3.5.7/configuration.html)). Four
 # > failures of *one* task end the batch (`spark.task.maxFailures`); with `local[2]` the first one does. A machine
-# > that is cut off without a word only looks slow, until a standalone master drops it after 60 s
-# > ([`spark.worker.timeout`](https://spark.apache.org/docs/3.5.7/spark-standalone.html); 20 s in this lab).
-# > Elsewhere `spark.network.timeout` counts, 120 s.
+# > without power is worse than a crash: it reports nothing, and only looks slow until a standalone master drops it
+# > after 60 s ([`spark.worker.timeout`](https://spark.apache.org/docs/3.5.7/spark-standalone.html); 20 s in this
+# > lab). With other masters `spark.network.timeout` decides, 120 s.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 9 minutes. Before the picture appears, let the group say what "the batch" is: the number in
@@ -503,16 +500,15 @@ assert set(batches["commits that say so"]) == {1}
 # %% [markdown]
 # ## How many cores do I need?
 #
-# Measure, fit, compute, and say how sure you are. The measurement: batches of two sizes, on two cores and on one.
-# Each query makes four batches; the first one makes the table's files, the other three are our rounds. In between
-# the lab stops the second worker, and the session goes on with what it has.
+# We measure batches of two sizes, on two cores and on one. Each query runs four batches: the first creates the table's files, the other three are our rounds. After the
+# rounds on two cores the lab stops the second worker, and the session goes on with one.
 
 # %%
 SIZES = {orders: 2_416, backlog: 19_326}  # messages per batch: a quarter of each topic
 
 
 def measure(cores):
-    """Rounds of both sizes on the cores that are there: rows, seconds, and work per row."""
+    """Measure rounds of both sizes on this number of cores: rows, seconds, work per row."""
     found = []
     wait_for_executors(spark, cores)
     for topic, size in SIZES.items():
@@ -522,7 +518,7 @@ def measure(cores):
         tasks, reports = pages.tasks(after=before), query.recentProgress
         done = sum(report["numInputRows"] for report in reports)
         work = {"cores": cores, "rows": size, "at once": at_once(tasks)}
-        work["core-ms per row"] = 1000 * tasks["cpu"].sum() / done
+        work["cpu-ms per row"] = 1000 * tasks["cpu"].sum() / done
         for report in reports[1:4]:
             found.append(work | {"seconds": report["durationMs"]["triggerExecution"] / 1000})
     return found
@@ -538,26 +534,27 @@ on_one = measure(cores=1)
 start_worker(2)
 runs = pd.DataFrame(on_one + on_two)
 runs.groupby(["rows", "cores"]).agg(
-    {"seconds": ["min", "median", "max"], "core-ms per row": "first", "at once": "max"}
+    {"seconds": ["min", "median", "max"], "cpu-ms per row": "first", "at once": "max"}
 )
 
 # %% name="work-does-not-shrink" proof="Two cores work at once and one does not; the work per row stays about the same."
-per_row = runs[runs["rows"] == max(SIZES.values())].groupby("cores")["core-ms per row"].first()
+per_row = runs[runs["rows"] == max(SIZES.values())].groupby("cores")["cpu-ms per row"].first()
 assert runs.groupby("cores")["at once"].max().to_dict() == {1: 1, 2: 2}
 assert 0.5 < per_row[2] / per_row[1] < 2
 
 # %% [markdown]
-# *core-ms per row* is the processor time of the tasks: more cores share the work, they do not reduce it. *seconds*
-# is the clock's time. Here both "machines", the driver, Kafka and MinIO compete for the same cores, so what you
-# gain by the second core is a **lower bound** of what you would gain elsewhere.
+# *cpu-ms per row* is the tasks' processor time: more cores share the work, they do not reduce it. *seconds* is the
+# clock's time. Here both workers, the driver, Kafka and MinIO compete for the same cores, so on machines of its own
+# the second core would probably gain more.
 #
-# A batch has a part that no core can share: its plan, the writes that wait for each other, the commit. So
+# Cores cannot share every part of a batch: its plan, writes that wait for each other, the commit. So
 #
 # $$T(n, c) = a + b \cdot \frac{n}{c}$$
 #
-# for n rows on c cores: a seconds per batch, b core-seconds per row. Least squares finds both from the fastest
-# round of each setting, because whatever disturbs a batch only adds time. To see how sure they are, we fit each
-# combination of rounds again: that is what the rounds *allow*.
+# for n rows on c cores: *a* seconds per batch, *b* core-seconds per row by the clock. **It holds only as long as
+# every core has work: at least c tasks that read and c buckets.** Least squares finds *a* and *b* from the fastest
+# round of each setting, because whatever disturbs a batch only adds time. To see how sure they are, we fit every
+# combination of rounds: that is what the rounds *allow*.
 
 # %%
 from lab_env.lessons.l21.capacity import fit
@@ -568,12 +565,15 @@ fastest = runs[runs["rows"] == 19_326].groupby("cores")["seconds"].min()
 at_two = fastest[1] / fastest[2]
 print(f"two cores, 19,326 rows: {at_two:.2f} times as fast as one")
 if at_two < 1.05:
-    print("That is nothing measurable: other work held the cores. Measure again when it is done.")
+    print("Too little to measure: other work held the cores. Measure again when it is done.")
 print("a:", fitted.a.shown(2), "seconds per batch")
-print("b:", fitted.b.shown(3, factor=1000), "core-milliseconds per row")
+print("b:", fitted.b.shown(3, factor=1000), "fitted ms per row")
 HTML(draw_line(runs, fitted))
 
 # %% [markdown]
+# The job that you measured parses in four tasks and writes two buckets, so a third core could write nothing. Suppose
+# that tasks and buckets grow with the cores.
+#
 # **Predict:** by your *a* and *b*, how many times as fast as on one core is a batch of 19,326 rows on 64 cores?
 
 # %%
@@ -598,12 +598,12 @@ assert fitted.line.a > 0 and fitted.line.b > 0
 assert small < reach.middle < large < 64
 
 # %% [markdown]
-# So the way to use more cores is a longer batch: twice the interval, twice the rows, the same *a*. **A longer batch
-# buys throughput at the price of freshness.**
+# To use more cores, make the batches longer: twice the interval, twice the rows, the same *a*. **Longer batches buy
+# throughput at the price of freshness.**
 #
-# How far may you trust that picture? Only the grey strip was measured. And the line assumes that cores never get in
-# each other's way: Gunther's universal scalability law adds what each *pair* of cores costs by agreeing. Here are
-# three laws that all go through your measured points:
+# How far can you trust that picture? Only the grey strip was measured. And the line assumes that cores never hinder
+# each other; Gunther's universal scalability law adds a cost for each *pair* of cores. Here are three laws that all
+# go through your measured points:
 
 # %%
 from lab_env.lessons.l21.capacity import serial_share, speedup_by_usl
@@ -622,17 +622,16 @@ on_2, on_64 = ([speedup_by_usl(c, serials[talk], talk) for talk in talks] for c 
 assert max(on_2) - min(on_2) < 1e-9 and max(on_64) > 1.1 * min(on_64)
 
 # %% [markdown]
-# A law of three unknowns cannot be fitted to two points. Use your line for "two cores or four?". For 64, measure on
-# 8 and 16 first.
+# Two points cannot tell such laws apart. Use your line for "two cores or four?". For 64, measure on 8 and 16 first.
 #
 # ### Exercise 21.3 · How many cores?
 #
-# A stream gets `rate` events per second. Readers may see an event `freshness` seconds after it was sent at the
-# latest. It waits for its batch to begin, one interval at worst, and then for that batch to end: another interval,
-# if the batch just keeps up. So the interval is half of `freshness`. In each interval `rate · interval` rows
-# arrive, and their batch must not last longer. More cores than `partitions` get no work.
+# A stream gets `rate` events per second. Readers must see each event at most `freshness` seconds after it was sent:
+# the event waits for its batch to begin, and then for that batch to end. Batches begin at a fixed interval, the
+# longest that `freshness` allows, and none may last longer than that. No partition is divided as in 21.1, so each
+# core reads at least a whole one: more cores than `partitions` get no work.
 #
-# Write the function that gives the smallest number of cores, or `None` where no number is enough.
+# Write the function that returns the smallest number of cores, or `None` if no number is enough.
 
 
 # %% exercise="21.3"
@@ -650,8 +649,8 @@ def cores_for(rate, a, b, freshness, partitions):
 lab.check("21.3", cores_for)
 
 # %% [markdown] hint="21.3"
-# `a + b · rate · interval / cores` must not be larger than `interval`. Solve that for `cores`. What if `a` alone is
-# larger?
+# At worst an event waits one interval for its batch to begin, and another one for it to end. So the interval is half
+# of `freshness`, and `a + b · rate · interval / cores` must not be larger. What if `a` alone is?
 
 # %% [markdown] hint="21.3"
 # Or search: try 1, 2, 3, ... up to `partitions`, and return the first that keeps up. After the loop comes `None`.
@@ -706,8 +705,9 @@ def cores_for(rate, a, b, freshness, partitions):
 
 
 # %% [markdown]
-# Your function and your line make a **capacity sheet** for a topic of 24 partitions, each cell from the most
-# favourable line that the rounds allow to the least favourable one. A dash is "no number of cores".
+# Your function and your line make a **capacity sheet** for a topic of 24 partitions and a table of 24 buckets. Each
+# cell goes from the most favourable line that the rounds allow to the least favourable one. A dash means that no
+# number of cores is enough.
 
 # %%
 lab.use_reference("21.3")
@@ -730,21 +730,19 @@ sheet = pd.DataFrame(
 sheet
 
 # %% [markdown]
-# Read it by rows: freshness is what costs cores, and at some point no money buys it.
+# Read it row by row: fresher data needs more cores, and at some point no number is enough.
 #
 # ### What is on the bill
 #
-# The service of the second article, Amazon's managed Flink, sells [**KPUs**](../docs/glossary.md#kpu): one core and
-# 4 GB each. Its *parallelism* is the number of tasks at once, and *parallelism per KPU* says how many of them share
-# a KPU.
-#
-# > **Documented, not measured.** One KPU more is charged per application, for its orchestration. (Amazon: *Per
-# > second billing in Managed Service for Apache Flink*, read November 2026.) `data/prices.csv` names date and
-# > source of each price.
+# Amazon's managed Flink sells [**KPUs**](../docs/glossary.md#kpu): one core and 4 GB each. Its *parallelism* is the
+# number of tasks at once, and *parallelism per KPU* says how many of them share a KPU. `data/prices.csv` has the
+# price, with date and source.
 #
 # ### Exercise 21.4 · The bill
 #
-# What does such an application cost, in dollars?
+# What do an application's KPUs cost, in dollars? [Amazon's page on
+# billing](https://docs.aws.amazon.com/managed-flink/latest/java/how-pricing.html) (read November 2026) says which
+# ones are charged. Storage is billed separately; leave it out.
 
 
 # %% exercise="21.4"
@@ -756,7 +754,8 @@ def bill(parallelism, per_kpu, hours, price):
 lab.check("21.4", bill)
 
 # %% [markdown] hint="21.4"
-# KPUs are sold whole: five tasks at two per KPU need three. Then one more.
+# KPUs are sold whole: five tasks at two per KPU need three. Amazon charges one more per application, for its
+# orchestration.
 
 
 # %% right="21.4"
@@ -781,8 +780,8 @@ def bill(parallelism, per_kpu, hours, price):
 
 
 # %% [markdown]
-# A line of that bill: four times what two cores did with batches of 19,326 rows, events at most two minutes old. A
-# month has 730 hours.
+# An example: the load is four times what two cores did with batches of 19,326 rows, and events may be two minutes
+# old. Suppose that Flink needs as many tasks at once as your stream needs cores. A month has 730 hours.
 
 # %%
 from lab_env.platform.prices import read_prices
@@ -800,13 +799,13 @@ print(f"{rate:,.0f} events/s need {tasks_needed} tasks at once; USD by tasks per
 assert round(month[1] / (730 * price)) == tasks_needed + 1
 
 # %% [markdown]
-# Does more *parallelism per KPU* give more throughput? Try it: read the backlog, two tasks at once; then tie both
-# executors to one core of this machine and read it again. (On macOS the second line is another free run.)
+# Does more *parallelism per KPU* give more throughput? We read the backlog with two tasks at once, then tie both
+# executors to one core of this machine and read it again. (macOS cannot tie them: both runs are free.)
 
 # %%
 from lab_env.lessons.l21.machines import on_one_core
 
-wait_for_executors(spark, 2)  # the second machine came back a while ago
+wait_for_executors(spark, 2)  # the second worker is back
 free = tasks_of(lambda: parse_only(backlog, minPartitions=4))
 with on_one_core(spark) as tied:
     shared = tasks_of(lambda: parse_only(backlog, minPartitions=4))
@@ -819,8 +818,8 @@ for name, tasks in {"free": free, "on one core" if tied else "free again": share
 assert at_once(shared) == 2 and (not tied or used["on one core"] < 1.1)
 
 # %% [markdown]
-# Two slots on one core do no more than one core-second per second. More slots pay where tasks *wait*, for a slow
-# store or another service. Parsing does not wait.
+# Two slots on one core do the work of one core. More slots pay where tasks *wait*, for a slow store or another
+# service. Parsing does not wait.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 18 minutes. Ask for a number before each picture: everybody overestimates 64 cores. Let a group
@@ -833,7 +832,7 @@ assert at_once(shared) == 2 and (not tied or used["on one core"] < 1.1)
 # > **Documented, not measured.** The service doubles the parallelism when its processors have been at 75 % or more
 # > for 15 minutes in a row. (Amazon: *Use automatic scaling*, read November 2026.)
 #
-# The application can do twice the usual load, which is the rate from above. Then a campaign brings six times the
+# The usual load is the rate from above, and the application can do twice as much. A campaign brings six times the
 # usual load for ten minutes.
 #
 # **Predict:** when does the first new core arrive?
@@ -855,7 +854,7 @@ for second in range(1, 3_600):
     lag.append(lag[-1] + arriving - done)
 
 marks = {"burst begins": BURST[0], "ends": BURST[1], "new cores": scaled_at}
-print(f"{max(lag):,.0f} events wait at most; as much as {max(lag) / rate:,.0f} s bring usually")
+print(f"{max(lag):,.0f} events wait at most: {max(lag) / rate:,.0f} s of the usual load")
 lab.record_actual("21.p5", "when the burst is over" if scaled_at > BURST[1] else "in the burst")
 HTML(draw_burst(range(len(lag)), lag, marks))
 
@@ -863,17 +862,19 @@ HTML(draw_burst(range(len(lag)), lag, marks))
 assert scaled_at > BURST[1] and lag[BURST[1]] > 1_000 * rate
 
 # %% [markdown]
-# Autoscaling follows a load that stays. A burst is caught by what you already have: spare cores, or a topic that
-# holds it (its retention) and readers who may wait.
+# Autoscaling follows a load that lasts. For a burst you need what you already have: spare cores, or a topic that
+# retains it and readers who can wait.
 #
-# The shop's board, from the table that lost a machine on the way, next to the events that were sent:
+# The shop's board, from the table whose stream lost an executor, next to the newest event of each order that was
+# sent:
 
 # %%
 import json
 
 found = read_table(orders_path)
 sent = pd.DataFrame(json.loads(send.value) for send in events_in_order(8))
-as_sent = found[["event_id"]].merge(sent, on="event_id")
+newest = sent.sort_values("order_ts").drop_duplicates("order_id", keep="last")
+as_sent = newest[newest["op"] != "erase"]
 board = pd.DataFrame(
     {
         "in the table": found.groupby("status")["amount"].sum().astype(float).round(2),
@@ -882,7 +883,7 @@ board = pd.DataFrame(
 )
 board
 
-# %% name="the-board-agrees" proof="The table that lost a machine is right to the cent."
+# %% name="the-board-agrees" proof="The table whose stream lost an executor is right to the cent."
 assert len(found) == len(as_sent) == ledger.rows
 assert (board["in the table"] == board["as sent"]).all() and board["as sent"].min() > 0
 
@@ -896,17 +897,17 @@ assert (board["in the table"] == board["as sent"]).all() and board["as sent"].mi
 # >   [`spark.network.crypto.enabled`](https://spark.apache.org/docs/3.5.7/security.html).
 # > - New partitions of a topic move keys, so the events of a key lose their order there
 # >   ([Kafka](https://kafka.apache.org/41/operations/basic-kafka-operations/#modifying-topics)).
-# > - The buckets of a simple bucket index are fixed when the table is made: count them by the data to come, not by
-# >   today's cores ([Hudi](https://hudi.apache.org/docs/indexes)).
+# > - The buckets of a simple bucket index are fixed when the table is created: choose their number for the data to
+# >   come, not for today's cores ([Hudi](https://hudi.apache.org/docs/indexes)).
 #
 # ## Key points
 #
 # - A partition is a task that reads, a bucket is a task that writes; cores decide only how many of them work at
 #   once.
-# - Once several tasks read a partition, arrival means nothing: let a field of the event decide which version wins.
-# - A dead executor costs what was lost, not the batch; the driver is the part that must be restarted.
-# - `a + b · n / c`: longer batches use more cores, and cost freshness.
-# - Two points carry a line, not a law: measure before you buy 64.
+# - Once several tasks read a partition, the order of arrival means nothing: let a field of the event decide.
+# - A dead executor costs only the tasks that were lost; a dead driver must be restarted, and repeats the batch.
+# - `a + b · n / c`, while each core has work: longer batches use more cores, and cost freshness.
+# - Two points carry a line, not a law: measure before you buy 64 cores.
 #
 # ## What's next
 #
@@ -914,9 +915,8 @@ assert (board["in the table"] == board["as sent"]).all() and board["as sent"].mi
 #
 # ### Appendix · The same hour from Kinesis
 #
-# *Eight minutes; nothing later needs it.* In Amazon's own stream a **shard** is what a partition is in Kafka, one
-# ordered sequence with a bound of its own (lesson 02). The same hour goes into a stream of two shards, which the
-# lab emulates.
+# *Eight minutes; nothing later needs it.* A **shard** of Kinesis is what a partition is in Kafka: an ordered sequence
+# with its own limit (lesson 02). The same hour goes into a stream of two shards, which the lab emulates.
 
 # %%
 from lab_env.platform.brokers import streams
@@ -934,10 +934,10 @@ pd.DataFrame(page["Records"])[["SequenceNumber", "PartitionKey"]]
 
 # %% [markdown]
 # Before a batch runs, Spark writes down where it will end, so that the same batch can be read again after a crash.
-# Kafka names the newest offset of each partition. Here nothing names an end: a sequence number is no count, and an
-# open shard's description has none. So the pipeline reads each record once and writes down what it read. Each
-# **landed** file has the records of all shards, and in its footer the sequence number that each shard had reached.
-# Spark then streams files, which have an end.
+# Kafka tells it the newest offset of each partition. Kinesis names no end: sequence numbers are not counts, and an
+# open shard's description has no last one. So the pipeline reads each record once and writes down what it read.
+# Each **landed** file has the records of all shards, and in its footer the sequence number that each shard had
+# reached. Spark then streams files, which have an end.
 #
 # The guide [Kinesis, end to end](../docs/kinesis.md) has limits, prices, and figures of a source that lost records.
 # AWS has a connector for Spark, [in EMR since
@@ -946,7 +946,7 @@ pd.DataFrame(page["Records"])[["SequenceNumber", "PartitionKey"]]
 # %%
 from lab_env.pipeline.landing import Landing, landed_files, read_landing
 
-described = set(shards[0]["SequenceNumberRange"])  # a shard that is closed has an end, too
+described = set(shards[0]["SequenceNumberRange"])  # only a closed shard's range has an end
 print("a shard's description:", sorted(described))
 print("a page:", sorted(page), "·", page["MillisBehindLatest"], "ms behind the newest record")
 landing = Landing(lab.endpoints, stream, lab.path("landing"))
