@@ -683,7 +683,7 @@ lab.predict("08.p5", ..., tolerance=0)
 # %%
 spark.sql(f"CREATE TABLE orders_indexed USING hudi LOCATION '{indexed_path}'")
 SIZE = {"hoodie.clustering.plan.strategy.target.file.max.bytes": "200000"}
-# The procedure takes its options as one text with commas: leave out the option whose value has commas.
+# The procedure separates its options by commas, so leave out the one whose value has commas.
 settings = ",".join(
     f"{name}={value}" for name, value in (LISTED | SIZE).items() if "," not in value
 )
