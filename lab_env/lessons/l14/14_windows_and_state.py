@@ -15,7 +15,7 @@
 #
 # ## Questions
 #
-# - An order was made at 12:00 and arrived at 12:04. To which minute does its money belong?
+# - An order is made at 12:00 and arrives at 12:04. To which minute does its money belong?
 # - Orders may still be on their way. When may I call a minute's revenue final?
 # - What does the stream have to remember for that, and where does it keep it?
 #
@@ -25,7 +25,7 @@
 #
 # - count revenue per minute of event time, in a batch query and on a stream (14.1),
 # - start a stream that emits each minute when it is final, and choose how long it waits (14.2),
-# - write a query that does not remember everything (14.3),
+# - write a query that forgets what it no longer needs (14.3),
 # - stream windowed results into a Hudi table (14.4).
 #
 # ## What you need
@@ -36,8 +36,8 @@
 # %% [markdown]
 # ## Start
 #
-# The shop's board shows revenue by status. Now it is to show **revenue per minute**, as fresh as
-# can be, and say which minutes are final.
+# The shop's board shows revenue by status. Now it needs **revenue per minute**, as fresh as possible, with the
+# final minutes marked.
 
 # %%
 import json
@@ -47,15 +47,18 @@ from IPython.display import HTML
 from pyspark.sql import functions as F
 
 from lab_env import Lab
+from lab_env.lessons.l14.quick import QUICK
 from lab_env.shop.record import recording
 from lab_env.platform.brokers.topics import ensure_topic
 
 lab = Lab.start("14")
 spark = lab.spark
+for setting, value in QUICK.items():  # makes small batches cheaper; no answer depends on it
+    spark.conf.set(setting, value)
 
 # %% [markdown]
-# The recorded stream covers an hour around midnight. We send its new orders only, each once. There is one
-# partition, so that the order of arrival is one line. The last orders are held back for later.
+# The recorded stream covers an hour around midnight. We send only its new orders, each once, to a topic with one
+# partition, so that they arrive in one sequence. The last orders are held back for later.
 
 # %%
 topic = lab.topic("orders")
@@ -64,17 +67,6 @@ ensure_topic(lab.endpoints.kafka_bootstrap, topic, partitions=1)
 created = [send for send in recording() if send.op == "create" and send.kind == "event"]
 HELD_BACK = 300
 lab.replay(topic, sends=created, n=len(created) - HELD_BACK)
-
-# %% [markdown]
-# Three settings make this lesson's small batches cheaper. One partition after each shuffle, for example, means one
-# store of state to look into. No answer depends on them.
-
-# %%
-from lab_env.lessons.l14.quick import QUICK
-
-for setting, value in QUICK.items():
-    spark.conf.set(setting, value)
-    print(setting, "=", value)
 
 # %%
 ORDER = (
@@ -118,18 +110,17 @@ orders.select("order_id", "amount", "order_ts", "timestamp").show(3, truncate=Fa
 # ## Which minute?
 #
 # An order carries two times. `order_ts` says when the customer ordered: its [**event
-# time**](../docs/glossary.md#event-time). `timestamp` is Kafka's: when the message was sent, just
-# now.
+# time**](../docs/glossary.md#event-time). `timestamp` is Kafka's: when the message was sent.
 #
-# A [**window**](../docs/glossary.md#window) is a span of time that rows are grouped by. Spark's
+# A [**window**](../docs/glossary.md#window) is a span of time by which rows are grouped. Spark's
 # [`F.window`](https://spark.apache.org/docs/3.5.7/api/python/reference/pyspark.sql/api/pyspark.sql.functions.window.html)
-# gives the one in which a time lies, as a struct of `start` and `end`.
+# returns the window of a time, as a struct of `start` and `end`.
 #
 # ### Exercise 14.1 · Revenue per minute
 #
-# Complete the function. It takes orders and returns one row per minute in which orders were made:
+# Complete the function. It takes orders and returns one row per minute in which customers ordered:
 # `minute` (its start, a timestamp), `revenue` (the sum of `amount`) and `orders` (their number).
-# The same function must work on a stream later.
+# The function must also work on a stream.
 
 
 # %% exercise="14.1"
@@ -198,13 +189,12 @@ assert len(by_event_time) > 50 > 3 > len(by_arrival)
 assert by_event_time["revenue"].sum() == by_arrival["revenue"].sum()
 
 # %% [markdown]
-# The whole recorded hour lies in the minute in which we sent it. Send the recording again tomorrow,
+# By arrival, the whole recorded hour lies in the minute in which we sent it. Send the recording again tomorrow,
 # and that table says tomorrow; the first one stays as it is. **A number that somebody will ask for
-# twice belongs to event time.** Arrival time is for questions about the pipeline: how much came in,
-# how late.
+# twice belongs to event time.** Arrival time answers questions about the pipeline: how much came in, and how late?
 #
-# Your windows follow each other: *tumbling*. Windows may also overlap, such as ten minutes long and a
-# new one every five (*sliding*). Each order then lies in two, so never add them up.
+# Your windows follow each other: they are *tumbling*. *Sliding* windows overlap, such as ten minutes with a new
+# one every five. Each order then lies in two, so never add them up.
 #
 # > **Documented, not measured.** `F.window` is aligned to UTC: a window of `"1 day"` begins at midnight UTC.
 # > `F.session_window` closes after a pause. (Spark's
@@ -218,8 +208,8 @@ assert by_event_time["revenue"].sum() == by_arrival["revenue"].sum()
 # %% [markdown]
 # ## When is it final?
 #
-# A batch query has all that it will ever see. A stream does not: an order of 12:00 may arrive at
-# 12:04, or never. Somebody has to say how long to wait. That is the
+# A batch query has all its rows from the start. A stream does not: an order of 12:00 may arrive at
+# 12:04, or never. You decide how long to wait, with a
 # [**watermark**](../docs/glossary.md#watermark): `withWatermark("order_ts", "2 minutes")` sets it
 # two minutes behind the newest event time that the stream has seen.
 #
@@ -305,14 +295,12 @@ later
 assert "12:04" in later.index and "12:03" not in later.index
 
 # %% [markdown]
-# Counted! The watermark is not compared with the order but with the **end of its window**. The
+# Counted! Spark compares the watermark not with the order but with the **end of its window**. The
 # minute of 12:04:10 ends at 12:05, after the watermark, so it is still open. The order of 12:03:50
 # came next. Its minute ended at 12:04, before the watermark: dropped.
 #
-# Who notices? The query's progress has a counter, `numRowsDroppedByWatermark`. It counts what is
-# checked for lateness, and Spark sums the rows of a batch per minute *before* it checks. Now five
-# late orders of the minute 12:02 arrive together. **Predict:** what does the counter of their batch
-# say?
+# Who notices? The query's progress has a counter, `numRowsDroppedByWatermark`. Now five late orders of
+# the minute 12:02 arrive together. **Predict:** what does the counter of their batch say?
 
 # %%
 lab.predict("14.p2", ..., choices=("0", "1", "5"))
@@ -327,9 +315,9 @@ print("dropped per batch:", dropped)
 lab.record_actual("14.p2", str(dropped[-1]))
 
 # %% [markdown]
-# Five orders, 50 euro, and the counter says **one**: one sum was dropped. So it is an alarm bell,
-# not a ledger. Spark keeps no list of dropped rows either. What is lost shows only against the same
-# function in a batch query:
+# Five orders, 50 euro, and the counter says **one**: Spark sums the rows of a batch per minute before it checks
+# for lateness, so it dropped one sum. The counter is an alarm bell, not a ledger, and Spark keeps no list of dropped
+# rows. Only the same function in a batch query shows what is lost:
 
 # %%
 everything = revenue_per_minute(held_by(hand)).toPandas()
@@ -357,12 +345,12 @@ HTML(draw_arrivals(by_hand, "Late is what arrives in the grey"))
 assert [arrival.late for arrival in by_hand].count(True) == 6
 
 # %% [markdown]
-# Each dot is an order: when it was made, over when it arrived. The staircase is the watermark. Grey
-# is what it has closed: minutes that have ended.
+# Each dot is an order: its event time is on the vertical axis, its arrival on the horizontal one. The
+# staircase is the watermark. The minutes that it has closed are grey.
 #
 # The watermark follows the newest event time, and it never goes back. What if a phone's clock is
-# wrong? An order of the year **2999** arrives. This query has a checkpoint, so that we can stop it
-# and start it again.
+# wrong? An order of the year **2999** arrives. This query has a checkpoint, so that we can stop and
+# restart it.
 
 
 # %%
@@ -383,12 +371,12 @@ print("read:", first_run[0]["numInputRows"])
 print("dropped:", first_run[0]["stateOperators"][0]["numRowsDroppedByWatermark"])
 
 # %% [markdown]
-# It read twelve orders, the one of 2999 among them, and dropped none! All came in *one* batch, and a
-# batch is judged by a watermark that was set before it. So a replay of the day in a few large batches
+# It read twelve orders, the one of 2999 among them, and dropped none! All came in *one* batch, and Spark
+# judges a batch by a watermark from before it. So a replay of the day in a few large batches
 # loses fewer orders than the live stream did.
 #
-# The query has ended. Three more orders arrive, of 12:31, 12:32 and 12:33, and the query is started
-# again. **Predict:** how many of the three does it count?
+# The query has ended. Three more orders arrive, of 12:31, 12:32 and 12:33, and we restart the query.
+# **Predict:** how many of the three does it count?
 
 # %%
 lab.predict("14.p3", ..., choices=("0", "1", "2", "3"))
@@ -418,8 +406,8 @@ assert first_run[0]["stateOperators"][0]["numRowsDroppedByWatermark"] == 0
 # warning; the query runs and counts nothing. A restart does not help, because the watermark is
 # in the checkpoint: we have just read it in `offsets/N`.
 #
-# So impossible times must go *before* `withWatermark` sees them. Kafka's `timestamp` is by default
-# the clock of the program that sends to Kafka: the shop's server, not the phone. The query's old
+# So filter impossible times *before* `withWatermark` sees them. Kafka's `timestamp` comes by default from
+# the program that sends to Kafka: the shop's server, not the phone. The query's old
 # checkpoint is lost; with a new one it reads everything again:
 
 # %%
@@ -436,14 +424,14 @@ print("watermark:", third_run[-1]["eventTime"]["watermark"])
 assert third_run[-1]["eventTime"]["watermark"].endswith("T12:31:00.000Z")
 
 # %% [markdown]
-# The watermark is two minutes behind the newest honest order. The course's pipeline has the same bound: a time
-# more than a day ahead is a dead letter. A clock that is wrong by some hours passes this filter, and closes
-# those hours.
+# The watermark is two minutes behind the newest honest order. The course's pipeline has the same bound: an event
+# more than a day ahead becomes a dead letter. A clock that is some hours fast passes this filter and closes those
+# hours.
 #
 # ### How long to wait
 #
-# The shop has a phone app. Orders that are made without network wait in the phone. Here are 16
-# minutes of them, simulated. For each order we ask how far it was behind the newest one before it:
+# The shop has a phone app. Without a network, orders wait in the phone. Here are 16 simulated
+# minutes of the app. How far was each order behind the newest one before it?
 
 # %%
 from lab_env.lessons.l14.arrivals import phone_orders, send_orders
@@ -468,9 +456,9 @@ delays
 # Write a function that starts a query on a stream of orders and returns it: revenue per minute, with
 # a watermark, into Spark's memory table `name`, with the trigger `availableNow`. Each minute is
 # emitted once, when it is final. The query may lose at most **0.5 percent** of the revenue. Readers
-# wait at most **twelve minutes**: once an order has arrived that was made twelve minutes after the
-# end of a minute, that minute must be final. Your function of 14.1 does the counting. The check
-# runs it on another day of the app, with delays like these.
+# wait at most **twelve minutes**: at the end of the stream, every minute that ended twelve minutes or
+# more before the newest order must be final. Your function of 14.1 does the counting. The check
+# uses another day of the app, with delays like these.
 
 
 # %% exercise="14.2"
@@ -487,8 +475,8 @@ lab.check("14.2", start_final)
 
 # %% [markdown] hint="14.2"
 # How long must you wait so that the orders that come even later carry less than 0.5 percent of the
-# revenue? Read the table from below. `orders.withWatermark("order_ts", "... minutes")` gives the
-# orders back, with a watermark.
+# revenue? Read the table from below. `orders.withWatermark("order_ts", "... minutes")` returns the
+# orders with a watermark.
 
 # %% [markdown] hint="14.2"
 # The two queries on the orders by hand wrote into memory tables, too. Which of their output modes
@@ -557,10 +545,10 @@ assert late_orders == counter == 1
 
 # %% [markdown]
 # The staircase moves between batches, never inside one. It trails the orders by your delay **plus up
-# to two batches**: the watermark that batch 1 makes is reported by batch 2, and batch 3 is the first
-# to be judged by it. (Since Spark 3.4, by [SPARK-40925](https://issues.apache.org/jira/browse/SPARK-40925);
-# before, it was one batch.) So a delay that is somewhat too short may lose nothing here. Do not count
-# on it: a batch may be smaller tomorrow.
+# to two batches**: batch 2 reports the watermark that batch 1 has set, and batch 3 is the first to be judged by
+# it (since Spark 3.4, by [SPARK-40925](https://issues.apache.org/jira/browse/SPARK-40925); before, batch 2 was).
+# With the orders by hand you did not see it: Spark ran an empty batch in between, only to move the watermark. So
+# a delay that is a little too short may lose nothing here. Do not count on it: tomorrow's batches may be smaller.
 #
 # **A good place to pause.** To go on another day, type `lab goto 14c` in a terminal: it runs everything to
 # here again.
@@ -576,10 +564,9 @@ assert late_orders == counter == 1
 #
 # To add the next order to a minute, the query must remember the minute. That memory is its
 # [**state**](../docs/glossary.md#state): one row per group. Marketing wants revenue per *customer*
-# and minute. That is more to remember. Here are two attempts, on all that is in the topic.
+# and minute. That is more to remember. Here are two attempts, on all orders in the topic.
 #
-# (When only the watermark has moved, Spark runs an extra batch without rows. From here on we switch
-# that off: it takes time, and shows nothing new.)
+# From here on we switch Spark's empty batches off: they take time, and show nothing new.
 
 # %%
 from lab_env.lessons.l14.figures import draw_state, rows_in_state
@@ -591,11 +578,8 @@ state = {"no watermark": rows_in_state(run_to_the_end(no_watermark, "update"))}
 state
 
 # %% [markdown]
-# Without a watermark nothing is ever forgotten. The second attempt has one. It writes the minute as
-# text, as marketing wants to see it. **Predict:** does its state stop growing?
-
-# %%
-lab.predict("14.p4", ..., choices=("yes", "no"))
+# Without a watermark, Spark never forgets anything. The second attempt has one, and writes the minute as
+# text, as marketing wants to see it.
 
 # %%
 minute_as_text = F.date_format("order_ts", "HH:mm").alias("minute")
@@ -605,18 +589,17 @@ progress = run_to_the_end(waiting.groupBy("customer_id", minute_as_text).sum("am
 state["watermark, minute as text"] = rows_in_state(progress)
 removed = sum(batch["stateOperators"][0]["numRowsRemoved"] for batch in progress)
 print(state["watermark, minute as text"], "· removed:", removed)
-lab.record_actual("14.p4", "yes" if removed else "no")
 
 # %% [markdown]
-# The watermark moves, and nothing is removed. A watermark says which *times* are over. A text is no
-# time to Spark, and a customer alone is never over.
+# The watermark moves, and Spark removes nothing. A watermark says which *times* are over. To Spark a text is
+# no time, and a customer is never over.
 #
 # ### Exercise 14.3 · State that ends
 #
-# Write revenue per customer and window so that its state ends, for update mode. `length` is the
-# window's length, such as `"1 minute"`. The columns are `customer_id`, `start` (the window's) and
-# `revenue`. Orders come at most two minutes late. The lesson goes on with your function, later with windows of
-# another length.
+# Write a function for revenue per customer and window, in update mode. Its state must not grow forever.
+# `length` is the window's length, such as `"1 minute"`. The columns are `customer_id`, `start` (of the window)
+# and `revenue`. Orders come at most two minutes late. The lesson goes on with your function, later with windows
+# of another length.
 
 
 # %% exercise="14.3"
@@ -702,12 +685,13 @@ assert removed == 0 and as_text == grows
 assert flat[-1] < 1.6 * flat[0] and 3 * flat[-1] < grows[-1]
 
 # %% [markdown]
-# The flat line is yours; the other two coincide. For its state to end, a key needs a window of the
-# watermarked column, or that column itself.
+# The flat line is yours; the other two coincide. State ends only if the key contains a window of the watermarked
+# column, or that column itself.
 #
-# State can also hold ids. `dropDuplicatesWithinWatermark(["event_id"])` leaves out lesson 03's resends: it
-# keeps each id for the watermark's delay, and drops what is older than the watermark. An upsert by key does the
-# same without any memory; keep such state for sinks that can only append.
+# State can also hold ids. `dropDuplicatesWithinWatermark(["event_id"])` removes lesson 03's resends: it
+# keeps each id for the watermark's delay, and drops events older than the watermark. An upsert by key needs no
+# state in the stream: the table remembers the keys, and each batch pays for the look-up. Keep such state for sinks
+# that can only append.
 #
 # By default state is a hash map **in the memory** of the JVM, saved in the checkpoint as
 # `state/0/0/N.delta`. Spark's other store, [**RocksDB**](../docs/glossary.md#rocksdb), keeps its rows outside the
@@ -716,7 +700,11 @@ assert flat[-1] < 1.6 * flat[0] and 3 * flat[-1] < grows[-1]
 # ### Changing a running query
 #
 # State is in the checkpoint, so it survives a crash. What else does the checkpoint keep? Somebody wants this
-# query on RocksDB, with four partitions, sets both, and restarts it, while a hundred new orders wait:
+# query on RocksDB and with four partitions instead of one, changes both settings, and restarts it. **Predict:**
+# which of them takes effect?
+
+# %%
+lab.predict("14.p4", ..., choices=("both", "RocksDB", "four partitions", "neither"))
 
 # %%
 from lab_env.lessons.l14.quick import spark_settings
@@ -733,16 +721,23 @@ with spark_settings(spark, wanted):
 
 operator = restarted[0]["stateOperators"][0]
 on_rocksdb = any(name.startswith("rocksdb") for name in operator["customMetrics"])
-print("partitions:", operator["numShufflePartitions"], "· RocksDB:", on_rocksdb)
+partitions = operator["numShufflePartitions"]
+print("partitions:", partitions, "· RocksDB:", on_rocksdb)
+effect = {
+    (True, True): "both",
+    (True, False): "RocksDB",
+    (False, True): "four partitions",
+    (False, False): "neither",
+}
+lab.record_actual("14.p4", effect[on_rocksdb, partitions == 4])
 
 # %% [markdown]
-# Neither took effect. The first batch wrote both settings into the checkpoint, next to the offsets, and the
-# checkpoint wins. All that Spark says is a line of level WARN, which our log does not show.
+# Neither. The first batch wrote both settings into the checkpoint, next to the offsets, and the
+# checkpoint wins. Spark only logs a WARN, which our log does not show.
 #
-# A change of the *query* is worse. Marketing prefers windows of five minutes. For your function
-# that is another argument: customer, sum and watermark stay as they are. We restart on the same
-# checkpoint. `foreachBatch` gives each batch to a function (more of it in the next section); this one keeps
-# what was emitted.
+# A change of the *query* is worse. Marketing prefers windows of five minutes. We call your function with another
+# length and restart on the same checkpoint. `foreachBatch` gives each batch to a function (more of it in the next
+# section); this one keeps what was emitted.
 
 # %%
 lab.replay(topic, sends=created, skip=len(created) - HELD_BACK + 100, n=100)
@@ -776,28 +771,27 @@ first_window = mixed.iloc[0]
 assert 2 * first_window["stream"] < first_window["batch query"]
 
 # %% [markdown]
-# Accepted, and wrong: the window of five minutes in which the restart fell has less than half of
-# its revenue. It holds only what came since the restart. The sums of its earlier minutes are in
-# state, under keys that nobody asks for any longer. **State belongs to the query that wrote it.** If
-# you change a window, a key or an aggregate, start with a new checkpoint. So keep the orders
-# themselves, in a topic or a table, for as long as you may want to count them in another way.
+# Accepted, and wrong: the five-minute window of the restart has less than half of its revenue. It holds only
+# what came after the restart. The sums of its earlier minutes are in the state, under keys that the new query never
+# looks up. **State belongs to the query that wrote it.** If you change a window, a key or an aggregate, start with a
+# new checkpoint. So keep the orders themselves, in a topic or a table, for as long as you may want to recount them.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 12 minutes. Let people say what the second attempt forgets before they run
-# it. The right question about any stateful query: *when may this row go?* Short of time: leave out
+# it, and vote on 14.p4. The right question about any stateful query: *when may this row go?* Short of time: leave out
 # the change of settings.
 
 # %% [markdown]
 # ## Into a table
 #
-# The board reads a Hudi table, one row per minute. An append query could feed it, but then each
-# minute would show only when it is final. The shop wants its revenue now and accepts that the
-# newest minutes still move. So: **update mode**, and each emitted row is an upsert.
+# The board reads a Hudi table with one row per minute. An append query could feed it, but would show each
+# minute only when it is final. The shop wants its revenue now and accepts that the newest minutes still change.
+# So we use **update mode**.
 #
 # [`foreachBatch`](https://spark.apache.org/docs/3.5.7/structured-streaming-programming-guide.html#foreachbatch)
-# calls a function with each batch as an ordinary DataFrame, and its number. Suppose the process dies after the
-# write to the table, and before Spark notes in `commits` that the batch is done. The stream is restarted, and
-# does its last batch again (lesson 03). **Predict:** what is the table's revenue then, compared with the one before?
+# calls a function with each batch, as an ordinary DataFrame, and its number. Suppose the process dies after the
+# write to the table, before Spark notes in `commits` that the batch is done. The restarted stream
+# replays its last batch (lesson 03). **Predict:** what is the table's revenue then, compared with before?
 
 # %%
 lab.predict("14.p5", ..., choices=("the same", "more", "less"))
@@ -808,8 +802,8 @@ lab.predict("14.p5", ..., choices=("the same", "more", "less"))
 # Complete the options and the function. It counts with your function of 14.1, after a watermark of
 # **two minutes**, and starts a stream into the Hudi table at `path`, with the given `checkpoint`
 # and the trigger `availableNow`. It returns the running query. Minutes must be right while they are
-# still open. Of two versions of a minute, the later one must win. The check runs your stream, makes that
-# crash, and runs it again.
+# still open. An ordering field is optional here; it must never let an older total win. The check runs your
+# stream, makes that crash, and runs it again.
 
 # %% exercise="14.4"
 from lab_env.pipeline.options import DEMO_OPTIONS
@@ -840,7 +834,7 @@ lab.check("14.4", start_board)
 
 # %% [markdown] hint="14.4"
 # Your function of 14.1 makes the minutes, after `withWatermark`. In update mode a row that is
-# emitted again holds the minute's new *total*. Which column of it only grows, so that it can order two versions?
+# emitted again holds the minute's new *total*. Which of its columns only grows, so that it can order two versions?
 
 # %% [markdown] hint="14.4"
 # `minutes.writeStream.foreachBatch(upsert).outputMode("update")`, the option `checkpointLocation`,
@@ -937,20 +931,19 @@ assert repeated == [forgotten] and change == 0
 assert len(after) == len(twin) and differ.empty
 
 # %% [markdown]
-# The same, to the cent, minute by minute. Three things made that so. Spark loaded the state of
-# *before* the batch from the checkpoint, and counted the same orders once more. It emitted the same
-# totals. And the upsert put them over the same keys. Had your function added to what the table
-# holds, the batch would count twice.
+# The same, to the cent, minute by minute. Spark loaded the state from *before* the batch, counted the same orders
+# again, and emitted the same totals. The upsert put them over the same keys. Had your function added to what the
+# table holds, the batch would count twice.
 #
-# **A trap for whoever changes the query later.** With a new checkpoint it counts everything again, into this table.
-# Where the recount finds *fewer* orders for a minute (say, a new filter leaves out test orders), its row loses:
-# the stored one has the higher count. No error says so. A changed query needs a new checkpoint **and a new
-# table**.
+# The reference orders versions by the number of orders. Without an ordering field Hudi 1.1 lets the later commit win,
+# which is right here, too: one query's batches come in order. It is even safer when the query changes: a recount that
+# finds *fewer* orders loses against the stored count, without an error. A changed query needs a new checkpoint **and
+# a new table**.
 #
 # (Why not `.writeStream.format("hudi")`? Hudi's own sink adds to a table only in the output mode
 # `append`. In any other mode each batch **overwrites** the table.)
 #
-# Here is the board. Minutes after the last reported watermark are hollow: they may still change. (They are many,
+# Here is the board. Minutes after the last reported watermark are hollow: they may still change. (There are many,
 # because the night came in three large batches.)
 
 # %%
@@ -973,6 +966,7 @@ assert 0 < still_open < len(after) / 2
 # %% [markdown]
 # > **In production**
 # >
+# > - Alarm on `numRowsDroppedByWatermark`, on the watermark's lag, and on the rows in state.
 # > - State that outgrows the heap belongs in
 # >   [RocksDB](https://spark.apache.org/docs/3.5.7/structured-streaming-programming-guide.html#rocksdb-state-store-implementation);
 # >   decide before the first batch.
@@ -984,13 +978,12 @@ assert 0 < still_open < len(after) / 2
 #
 # ## Key points
 #
-# - A number that is asked for twice belongs to event time.
-# - The watermark closes *windows*; what comes after that is dropped without an error, and only a batch result
-#   shows the money.
+# - A number that somebody asks for twice belongs to event time.
+# - The watermark closes *windows*. Spark drops later orders without an error, and only a batch query shows the money.
 # - One time in the far future closes everything, and the checkpoint keeps it: filter before `withWatermark`.
-# - State ends only if the key has a window of the watermarked column, or that column; a checkpoint pins the
-#   store, the partitions and the meaning of the state.
-# - Update mode, `foreachBatch` and an upsert by the window: fresh, and the same after a repeated batch.
+# - State ends only if the key has a window of the watermarked column, or that column. A checkpoint fixes the state
+#   store and its partitions, and its state fits only the query that wrote it.
+# - Update mode, `foreachBatch` and an upsert by the window keep a table fresh, and a replayed batch changes nothing.
 #
 # ## What's next
 #

@@ -15,9 +15,9 @@
 #
 # ## Questions
 #
-# - The app's events have a new field since Friday. Where is it now?
-# - Which changes of its columns does a table accept, and what does it make of them?
-# - Which readers fail when a column arrives, or gets a new name?
+# - Since Friday the app's events have had a new field. Where is it now?
+# - Which changes of its columns does a table accept, and how does it store them?
+# - Which readers fail when a column is added or renamed?
 #
 # ## Objectives
 #
@@ -26,18 +26,19 @@
 # - notice a field that the pipeline does not know (16.1),
 # - add a column and fill it for events that were already processed (16.2),
 # - let two versions of an app write one table without losing a field (16.3),
-# - give a column a new name without breaking a reader (16.4).
+# - offer a column under a new name without breaking a reader (16.4).
 #
 # ## What you need
 #
-# Lesson 04: record key, ordering field, a stream that becomes a table. Lesson 10: time travel.
+# Lesson 03: parsing and dead letters. Lesson 04: record key, ordering field, a stream into a table. Lesson 10: time
+# travel, a stream's identifier. Lesson 11: streams of commits. Lesson 13: hudi-rs.
 # 54 minutes, with a good place to pause after the second section.
 
 # %% [markdown]
 # ## Start
 #
-# The shop's board shows **revenue by status**. From this Friday on the shop gives out coupons, and the board
-# has to show revenue with and without one. Run the cells and read on.
+# The shop's board shows **revenue by status**. From Friday on the shop gives out coupons, and the board
+# has to show revenue with and without them. Run the cells and read on.
 
 # %%
 import json
@@ -54,8 +55,8 @@ lab = Lab.start("16")
 spark = lab.start_spark(INTERPRETED)
 
 # %% [markdown]
-# The app sends an order as one JSON object. O-1 to O-300 were placed on Thursday, 19 November, later ones on
-# Friday. `sent` keeps every event, so that at the end we know what the board must say.
+# The app sends each order as a JSON object. O-1 to O-300 were placed on Thursday, 19 November, later ones on
+# Friday. `sent` keeps every event, so that we can check the board at the end.
 
 # %%
 topic = lab.topic("orders")
@@ -93,9 +94,9 @@ send(range(301, 451), "new", "09:00")
 print(json.dumps(sent[-1]))
 
 # %% [markdown]
-# The pipeline is that of lessons 03 and 04. `from_json` turns the text of a message into a row with the columns
-# that `EVENT` names. A message that does not fit them gets its text into `_corrupt`, and stays out of the
-# table. (`DEMO_OPTIONS` switch off the metadata table and cleaning: small writes are faster.)
+# The pipeline is that of lessons 03 and 04. `from_json` turns a message into a row with the columns of `EVENT`. If a
+# message does not fit them, its text goes into `_corrupt` and not into the table. (`DEMO_OPTIONS` switch off the
+# metadata table and cleaning: small writes are faster.)
 
 # %%
 from lab_env.pipeline.options import DEMO_OPTIONS
@@ -175,10 +176,10 @@ ask(orders_path, "SELECT partition_date, count(*) AS orders FROM orders GROUP BY
 # %% [markdown]
 # ## A field arrives
 #
-# On Friday at ten version 2 of the app goes live. It sends the same fields and one more, `coupon`, for every
-# third order. Nobody told the pipeline team. The stream runs on.
+# On Friday at ten version 2 of the app goes live. For every third order it sends one more field, `coupon`. Nobody
+# told the pipeline team. The stream runs on.
 #
-# **Predict:** what will the new field cause?
+# **Predict:** what does the new field cause?
 
 # %%
 lab.predict("16.p1", ..., choices=("an error", "dead letters", "a column of NULLs", "nothing"))
@@ -202,9 +203,9 @@ assert "coupon" not in orders.columns and sum("coupon" in event for event in sen
 
 # %% [markdown]
 # Nothing. `from_json` reads the fields that you ask for and drops the others: no exception, no dead letter, no
-# warning. The field lives only in Kafka, until Kafka deletes the message.
+# warning. The coupons exist only in Kafka, until Kafka deletes the messages.
 #
-# A field that *changes* is less clear-cut. Here are five ways in which an app may write an amount:
+# A field that *changes* is less clear-cut. Here are five ways to write an amount:
 
 # %%
 AMOUNTS = ("59.90", '"59.90"', '"EUR 59.90"', '"59,90"', "59.999")
@@ -215,21 +216,21 @@ typed = typed.select("amount", F.col("_corrupt").isNotNull().alias("dead letter"
 amounts = typed.toPandas().set_axis(AMOUNTS)
 amounts
 
-# %% name="silent-amounts" proof="Of four wrong amounts one is a dead letter; the comma is lost, and a fraction is rounded"
+# %% name="silent-amounts" proof="Of five ways to write an amount one is a dead letter, and two are changed silently"
 assert list(amounts["dead letter"]) == [False, False, True, False, False]
 assert list(map(str, amounts["amount"])) == ["59.90", "59.90", "None", "5990.00", "60.00"]
 
 # %% [markdown]
-# `"59,90"` is text with a decimal comma. It becomes a hundred times too much, and valid: for a `DECIMAL` column
-# `from_json` takes the comma for a separator of thousands. `59.999` is rounded. Of the five only the one with
-# letters is a dead letter, so **"not a dead letter" does not mean "right"**. (The finished pipeline,
-# `lab_env/pipeline/messages.py`, checks the JSON type and each digit, and counts each batch's unknown fields.)
+# `"59,90"` has a decimal comma. It becomes a valid amount, a hundred times too large: for a `DECIMAL` column
+# `from_json` takes the comma for a thousands separator. `59.999` is rounded. Only the amount with letters is a dead
+# letter, so **"not a dead letter" does not mean "right"**. (The finished pipeline, `lab_env/pipeline/messages.py`,
+# checks the JSON type and each digit, and counts each batch's unknown fields.)
 #
 # ### Exercise 16.1 · The alarm
 #
-# Write the function that would have noticed. It takes Kafka records, whose column `value` holds the JSON text,
-# and `known`, a list of names. Return one row per **unknown top-level field**: its name, and the number of
-# events that have it (column names do not matter). Fields inside `delivery` are not top-level. Ignore text that
+# Write the function that would have noticed. It takes Kafka records, with the JSON text in `value`, and `known`, a
+# list of names. Return one row per **unknown top-level field**: its name, and the number of events that have it
+# (column names do not matter). Fields inside `delivery` are not top-level. Ignore text that
 # is not JSON. Spark has [functions for
 # JSON](https://spark.apache.org/docs/3.5.7/sql-ref-functions-builtin.html#json-functions).
 
@@ -248,7 +249,7 @@ lab.check("16.1", unknown_fields)
 
 # %% [markdown] hint="16.1"
 # The parsed columns cannot tell you: they are the fields that you asked for. `F.json_object_keys`
-# gives the names that stand in a JSON text.
+# returns the names in a JSON text.
 
 # %% [markdown] hint="16.1"
 # `F.array_except(names, F.array(...))` leaves the unknown ones. `F.explode` makes a row of each.
@@ -332,13 +333,13 @@ assert alarm == {"coupon": 50}
 # %% [markdown]
 # ## What a table accepts
 #
-# Now the field is known. Before we change the real table: what does a table accept at all? A Hudi table has one
-# schema, which each commit records. A writer compares its rows with it and converts, extends or refuses. This is
-# [**schema on write**](../docs/glossary.md#schema-on-write).
+# Now we know the field. Before we change the real table: what does a table accept? A Hudi table has one
+# schema, recorded in each commit. A writer compares its rows with that schema and converts, extends or refuses.
+# This is [**schema on write**](../docs/glossary.md#schema-on-write).
 #
-# We take ten orders of Friday, mark them as paid, and write them in eleven variants, each to its own copy of the
-# table. (No file of this table contains an absolute path, so a copy of its objects is a table. `collect` and
-# `createDataFrame` keep the ten rows here, so that no write reads the table again.)
+# We mark ten of Friday's orders as paid and write them in eleven variants, each to its own copy of the table. (No
+# file of this table contains an absolute path, so a copy of its objects is a table. `collect` and
+# `createDataFrame` keep the ten rows in memory, so that no write reads the table again.)
 
 # %%
 from lab_env.lessons.l16.figures import SchemaTrials, columns_of
@@ -376,11 +377,7 @@ CHANGES = {
 }
 
 # %% [markdown]
-# The rule of the types: if the new type is *wider*, the column takes it over. If the column's own type is the
-# wider one, Hudi converts the values. Otherwise it refuses. A type is wider if it can hold every value of the
-# other one, as `BIGINT` can hold those of `INT`. (One exception: `DECIMAL` counts as wider than text.)
-#
-# **Predict:** `weight` is a `DOUBLE`, and arrives as text, such as `"5.0"`. What does the table make of it?
+# **Predict:** `weight` is a `DOUBLE`, and arrives as text, such as `"5.0"`. What does the table do?
 
 # %%
 FATES = ("refused", "converted to the column's type", "the column becomes text")
@@ -414,13 +411,16 @@ assert "SchemaBackwardsCompatibilityException" in refusals[0]
 assert "MissingSchemaFieldException" in refusals[2]
 
 # %% [markdown]
-# **Blue: something was added.** Older rows have NULL there. But a column that can never be NULL, as
-# `F.lit("SAVE10")` makes it, is refused: what should the older rows have?
+# **Blue: something was added.** Older rows have NULL there. But a column that can never be NULL, such as
+# `F.lit("SAVE10")`, is refused: what should the older rows have?
 #
-# **Amber: the type changed**, for the whole column. `DECIMAL(12,4)` is not wider: it has two digits fewer before
-# the point. And `weight` is text from now on, in every row. That write was accepted without a word. The next
-# client adds the unit, `'5.0 kg'`, and is accepted, too. Here is what that did to two questions that the shop
-# asks daily:
+# **Amber: the type changed**, for the whole column. The rule: the column takes over a *wider* type, one that can
+# hold every value of the old one, as `BIGINT` can hold those of `INT`. If the column's own type is wider, Hudi
+# converts the values; otherwise it refuses. `DECIMAL(12,4)` is not wider: it has two digits fewer before the point.
+# (One exception: `DECIMAL` counts as wider than text.)
+#
+# Text can hold every `DOUBLE`, so `weight` is text from now on, in every row, and nothing warned us. The next
+# client adds the unit, `'5.0 kg'`, and is accepted, too. Two questions that the shop asks daily:
 
 # %%
 WEIGHTS = "SELECT max(weight) AS heaviest, round(sum(weight), 1) AS weight_of_all FROM orders"
@@ -434,12 +434,12 @@ lost = weights["weight_of_all"].iloc[0] - weights["weight_of_all"].iloc[1]
 assert abs(lost - sum(number % 120 / 10 for number in range(440, 450))) < 0.1
 
 # %% [markdown]
-# Text sorts as text: "9.9" is greater than "11.9". And the sum silently leaves out what is not a number. Both
-# queries run without an error, and both answers are wrong. **That a write succeeds does not mean that the type
-# stayed.** Look at the schema after each deployment, or refuse rows whose `dtypes` are not what you expect.
+# Text sorts as text: "9.9" is greater than "11.9". And the sum silently skips what is not a number. Both
+# queries run without an error, and both answers are wrong. **A successful write does not prove that the type is the
+# same.** Look at the schema after each deployment, or refuse rows whose `dtypes` are not what you expect.
 #
-# **Red: refused.** A missing column is refused, too, unless the option of the last row is set. That row has **no
-# colour**: the schema is as before. But look at `items` of the ten orders:
+# **Red: refused.** So is a missing column, unless you set the option of the last row. That row has **no
+# colour**: the schema is as before. But look at the `items` of the ten orders:
 
 # %%
 missing_path = paths["the same with ...set.null.for.missing.columns"]
@@ -454,11 +454,11 @@ items
 assert [tuple(row) for row in items.values] == [("new", 590, 590), ("paid", 10, 0)]
 
 # %% [markdown]
-# The option does not mean "leave the column alone". It means NULL: the update replaces the row, and the number
-# of items that stood there is gone.
+# The option does not mean "leave the column alone". It means NULL: the update replaces the row, and its number of
+# items is gone.
 #
-# So the way to add `coupon` is the simplest one: add it to the schema of the event, where each field may be
-# NULL, and restart the stream.
+# To add `coupon`, take the simplest way: add it to the event's schema, where each field may be NULL, and restart the
+# stream.
 
 # %%
 EVENT_V2 = f"{EVENT}, coupon STRING"
@@ -480,15 +480,15 @@ assert sum("coupon" in event for event in sent) == 70
 # %% [markdown]
 # ### Exercise 16.2 · Backfill the coupons
 #
-# The events of eleven o'clock have their coupons. Those of ten o'clock do not: the stream had read them before
-# it knew the field, and its checkpoint does not go back. They are still in Kafka. Write the
-# [**backfill**](../docs/glossary.md#backfill): the function that brings every coupon into the table at `path`.
-# The checkpoint of the stream that has written it is at `checkpoint`; a new one may have any path next to it.
+# The orders of eleven o'clock have their coupons. Those of ten o'clock do not: the stream had read them before
+# it knew the field, and its checkpoint does not go back. The events are still in Kafka. Write the
+# [**backfill**](../docs/glossary.md#backfill), a function that brings every coupon into the table at `path`.
+# The checkpoint of the table's stream is at `checkpoint`; a new one may have any path next to it.
 # The check runs your function on copies of both.
 #
-# Two things help. If an order comes again with an equal `order_ts`, the later write replaces it. And, as in
+# Two facts help. If an order comes again with an equal `order_ts`, the later write replaces it. And, as in
 # 10.4, the table stores the last batch of each
-# [identifier](../docs/glossary.md#identifier-of-a-stream), and skips batches up to that number.
+# [identifier](../docs/glossary.md#identifier-of-a-stream), and Hudi skips batches up to that number.
 
 
 # %% exercise="16.2"
@@ -512,7 +512,7 @@ def backfill(path, checkpoint):
 lab.check("16.2", backfill)
 
 # %% [markdown] hint="16.2"
-# Either a stream that begins anew, or no stream: `spark.read.format("kafka")` reads the whole
+# Either start a new stream, or use none: `spark.read.format("kafka")` reads the whole
 # topic as a batch.
 
 # %% [markdown] hint="16.2"
@@ -580,7 +580,7 @@ assert tuple(filled.loc[0]) == (660, 70)
 
 # %% [markdown]
 # Our stream was not running. In production, stop it before a backfill: two writers of one table need a lock
-# (lesson 18). And know what a replay cannot do: it brings back orders that were erased since, ignores changes
+# (lesson 18). A replay has limits: it brings back orders that have been erased since, ignores changes
 # that came another way, and finds only what the topic still holds.
 
 # %% [markdown] tags=["instructor"]
@@ -589,10 +589,10 @@ assert tuple(filled.loc[0]) == (660, 70)
 # error. Lesson 17 comes back to that. Short of time: give 16.2 away as the batch replay.
 
 # %% [markdown]
-# > **Documented, not measured here.** A [**schema registry**](../docs/glossary.md#schema-registry) asks the
-# > producer: it refuses a version of a topic's schema that breaks the topic's rule, before the first event. By
-# > default, readers of the new schema can read older data, so readers change first. It checks schemas, not
-# > values, and Kafka's broker itself checks nothing. ([Confluent's
+# > **Documented, not measured here.** A [**schema registry**](../docs/glossary.md#schema-registry) stops a breaking
+# > change at the producer: it refuses a schema version that breaks the topic's rule, before the first event. By
+# > default, readers with the new schema must be able to read older data, so readers change first. A registry checks
+# > schemas, not values, and Kafka's broker itself checks nothing. ([Confluent's
 # > guide](https://docs.confluent.io/platform/current/schema-registry/fundamentals/schema-evolution.html), read
 # > November 2026.)
 #
@@ -602,10 +602,10 @@ assert tuple(filled.loc[0]) == (660, 70)
 # %% [markdown]
 # ## Readers during the change
 #
-# A table has readers at the moment when a column arrives. We take a copy of the table from before and start four
-# of them: a DataFrame that is loaded now; a stream that reads the table's commits (lesson 11); a query that
-# travels to the time before; and [hudi-rs](../docs/glossary.md#hudi-rs), a reader outside Spark (lesson 13). Then
-# we write the ten paid orders with their coupon.
+# A table has readers when a column arrives. We take a copy of the table from before, with four readers: a DataFrame
+# loaded now; a stream of the table's commits (lesson 11); a query that travels to the time before; and
+# [hudi-rs](../docs/glossary.md#hudi-rs), a reader outside Spark (lesson 13). Then
+# we write the ten paid orders with their coupons.
 #
 # (`processAllAvailable` waits until a stream has read everything. It is for tests; in production you watch the
 # stream's progress.)
@@ -635,7 +635,7 @@ watching.processAllAvailable()
 print(seen().count(), "rows have reached the stream")
 
 # %% [markdown]
-# **Predict:** which of the four raises an error when it is asked again after the write?
+# **Predict:** which of the four fails when we ask it again after the write?
 
 # %%
 READERS = ("loaded before", "stream", "time travel", "hudi-rs", "none")
@@ -676,11 +676,11 @@ assert list(replies["coupon"]) == ["no column", "", "no column", "3 of 600", "3 
 assert replies.loc["loaded before", "status"] == replies.loc["time travel", "status"]
 
 # %% [markdown]
-# The DataFrame that was loaded before is not wrong but old: loading fixed its commits and its columns (lesson
-# 09). Time travel shows the columns of that time. hudi-rs asks for the schema at each read.
+# The DataFrame loaded before is not wrong but old: loading fixed its commits and its columns (lesson
+# 09). Time travel shows the columns of that time. hudi-rs reads the schema every time.
 #
 # The stream dies. It fixed its columns when it started, and the new commit has one more. Does it lose that
-# commit? We start it again, with the same checkpoint.
+# commit? We restart it with the same checkpoint.
 
 # %%
 watching = watch()
@@ -694,9 +694,8 @@ assert len(arrived) == len(set(arrived)) == 10 and seen().count() == 610
 assert sum(row.coupon is not None for row in arrived) == 3
 
 # %% [markdown]
-# Nothing is lost and nothing comes twice. But somebody has to start it: whoever adds a column to this
-# Copy-on-Write table stops the Spark streams that read its commits. (Streams of a Merge-on-Read table, and of
-# Flink, are not measured here.)
+# Nothing is lost and nothing comes twice. But somebody has to restart it: a new column in this Copy-on-Write table
+# stops the Spark streams that read its commits. (We did not measure streams of a Merge-on-Read table or of Flink.)
 #
 # Where do the NULLs come from? Look at the current files:
 
@@ -711,23 +710,22 @@ assert history.lacking("coupon") == 1 and len(history.files) == 2
 assert [history.changed("coupon", place) for place in range(3)] == [False, False, True]
 
 # %% [markdown]
-# The write touched Friday's file only. Copy-on-Write rewrites the files that it touches in the new schema, and
-# only those. For the others each reader fills the gap, with NULL.
+# The write touched only Friday's file. Copy-on-Write rewrites the files that it touches in the new schema, and
+# no others. For those, each reader fills in NULL.
 #
 # ### Exercise 16.3 · Two versions of the app
 #
-# Not every server of the shop has the new version. An old one sends updates of orders that have a coupon, and it
-# does not know the field. Parsed with `EVENT_V2`, such an update has NULL there. An upsert replaces the row, and
-# the coupon is gone.
+# Not every server of the shop has the new version. An old one updates orders that have a coupon, and does not know
+# the field. Parsed with `EVENT_V2`, such an update has NULL there. An upsert replaces the row, and the coupon is
+# gone.
 #
-# Write the function. It starts a stream that upserts `changes`, a stream with the columns of `EVENT_V2`, into
+# Complete the function. It starts a stream that upserts `changes`, a stream with the columns of `EVENT_V2`, into
 # the table at `path`, with the given `checkpoint` and the trigger `availableNow`. It returns the running query.
-# If a change brings no coupon, the order keeps the one that it has in the table when the change arrives. New
-# orders are inserted. A batch has at most one row per order, and each is newer than the table's. The check sends
-# two batches.
+# If a change brings no coupon, the order keeps the one in the table. New orders are inserted. A batch has at most
+# one row per order, and each is newer than the table's. The check sends two batches.
 #
 # [`foreachBatch`](https://spark.apache.org/docs/3.5.7/structured-streaming-programming-guide.html#foreachbatch)
-# calls a function of yours with each batch, as an ordinary DataFrame, and its number.
+# calls your function with each batch, as an ordinary DataFrame, and its number.
 
 
 # %% exercise="16.3"
@@ -750,8 +748,8 @@ def keep_coupons(changes, path, checkpoint):
 lab.check("16.3", keep_coupons)
 
 # %% [markdown] hint="16.3"
-# `F.coalesce(a, b)` is `a`, or `b` where `a` is NULL. Where do you get the table's coupon of each
-# order? A left join keeps the new orders.
+# `F.coalesce(a, b)` is `a`, or `b` where `a` is NULL. How do you get each order's coupon from the
+# table? A left join keeps the new orders.
 
 # %% [markdown] hint="16.3"
 # `changes.writeStream.foreachBatch(upsert)`, the option `checkpointLocation`, a trigger, `start()`.
@@ -759,8 +757,8 @@ lab.check("16.3", keep_coupons)
 
 # %% [markdown] hint="16.3"
 # In SQL: `MERGE INTO ... WHEN MATCHED THEN UPDATE SET ...`. It needs a name for the table, from
-# `CREATE TABLE ... USING hudi LOCATION '...'`, and must set every column, the ordering field, too.
-# A view of the batch is known to the batch's own session only: `batch.sparkSession.sql(...)`.
+# `CREATE TABLE ... USING hudi LOCATION '...'`, and must set every column, also the ordering field.
+# Only the batch's own session knows a view of the batch: `batch.sparkSession.sql(...)`.
 
 
 # %% right="16.3"
@@ -861,14 +859,15 @@ by_status
 assert tuple(by_status.loc["paid"]) == (30, 10) and tuple(by_status.loc["new"]) == (630, 60)
 
 # %% [markdown]
-# It has its price. With `coalesce` NULL means "says nothing", so nobody can remove a coupon; an app that wants
-# to needs another word for it, such as an empty text. And a join in each batch reads the whole table. On a large
-# one take [`MERGE INTO`](https://hudi.apache.org/docs/sql_dml#merge-into) (hint 3), which finds the orders by the
-# table's index.
+# This has a price. With `coalesce` NULL means "unknown", so nobody can remove a coupon; an app would need another
+# value for that, such as an empty text. And a join in each batch reads the whole table. For a large
+# one take [`MERGE INTO`](https://hudi.apache.org/docs/sql_dml#merge-into) (hint 3), which finds the orders through
+# the table's index. Hudi can also keep the old value when it merges, by a [partial
+# update](https://hudi.apache.org/docs/record_merger) (not tried here).
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 15 minutes. Most people bet on hudi-rs in 16.p3. Ask what the on-call person of the dead
-# stream sees at night: "Invalid batch", and not a word of a schema. In 16.3 let two people play the two servers.
+# *For instructors.* 15 minutes. Most people bet on hudi-rs in 16.p3. Ask what the person on call
+# sees at night: "Invalid batch", and not a word about a schema. In 16.3 let two people play the two servers.
 # A batch with several changes of one order is the next question: reduce it to one row per order, with the last
 # coupon that is not NULL. Short of time: leave out the restart of the stream.
 
@@ -877,9 +876,9 @@ assert tuple(by_status.loc["paid"]) == (30, 10) and tuple(by_status.loc["new"]) 
 #
 # Marketing says *state* where the table says `status`. Hudi renames a column only with [**schema on
 # read**](../docs/glossary.md#schema-on-read): columns get numbers, a history of their names lies next to the
-# timeline, and a reader that uses it translates. Hudi's documentation calls this experimental, and [once enabled,
-# it cannot be disabled](https://hudi.apache.org/docs/schema_evolution). So we rename on the copy. Then a writer
-# goes on under the new name, with ten rows of Friday.
+# timeline, and a reader that uses it translates. Hudi's documentation calls this
+# [experimental](https://hudi.apache.org/docs/schema_evolution), and after a rename there is no way back: older files
+# keep the old name. So we rename on the copy. Then a writer goes on under the new name, with ten rows of Friday.
 
 # %%
 ON_READ = {"hoodie.schema.on.read.enable": "true"}
@@ -901,12 +900,11 @@ renamed = some_coupon.withColumnRenamed("status", "state")
 renamed.write.format("hudi").options(**ORDERS, **ON_READ).mode("append").save(change_path)
 
 # %% [markdown]
-# (`RESET` ends both settings for this session, not for the table. Hudi 1.1 asks for the second one [by a
-# bug](https://github.com/apache/hudi/issues/19766): without it, the rename is refused and leaves an unfinished
+# (`RESET` ends both settings for this session. Hudi 1.1 needs the second one only because of a
+# [bug](https://github.com/apache/hudi/issues/19766): without it, Hudi refuses the rename and leaves an unfinished
 # instant on the timeline.)
 #
-# **Predict:** a job that knows nothing of schema on read asks for `state`. In how many of the 600 orders does it
-# find a value?
+# **Predict:** a job reads `state` without schema on read. In how many of the 600 orders does it find a value?
 
 # %%
 lab.predict("16.p4", ..., choices=("0", "300", "600", "an error"))
@@ -935,18 +933,18 @@ assert list(replies.loc["time travel", ["status", "state"]]) == ["600 of 600", "
 schema_history(lab, change_path)
 
 # %% [markdown]
-# Thursday's file has a column `status` and none that is called `state`. A reader that matches columns by name
+# Thursday's file has a column `status` and no `state`. A reader that matches columns by name
 # finds nothing there and shows NULL for half of the orders, without an error: Spark without the option, hudi-rs,
-# and by [a reported issue](https://github.com/apache/hudi/issues/19381) Trino. Time travel shows the name of that
-# time. And a writer that still sends `status` lacks the column `state`, and is refused like every writer with a
-# missing column.
+# and, by [a reported issue](https://github.com/apache/hudi/issues/19381), Trino. Time travel shows the old name.
+# And a writer that still sends `status` lacks the column `state`, so Hudi refuses it.
 #
-# So a rename is not only metadata. It needs a cut-over date: all writers and readers switch together. There is a
-# gentler way.
+# So a rename is not only metadata. Writers, and readers that can use schema on read, need a cut-over date on which
+# all switch together. For readers that match by name, somebody must first rewrite every old file. There is a gentler
+# way.
 #
 # ### Exercise 16.4 · A new name without a break
 #
-# The new dashboard wants to read `coupon` as `voucher`. Yesterday's queries go on asking for `coupon`. Return a
+# The new dashboard wants to read `coupon` as `voucher`. Older queries go on asking for `coupon`. Return a
 # DataFrame with all columns of the table at `path` and one more: `voucher`, with the value of `coupon`. After
 # your function, the table must still answer queries for `coupon`, in Spark and in hudi-rs.
 
@@ -1008,14 +1006,14 @@ def offer_voucher(path):
 
 
 # %% [markdown]
-# A view is right, and so is a second column that is filled for all rows. Neither is free. A temporary view ends with the session; in production it is a `CREATE VIEW` in the
-# metastore (lesson 13), and hudi-rs does not know it. A second column makes every writer that does not send it a
-# writer with a missing column. Drop the old name only when nobody has asked for it for longer than your readers
-# travel back.
+# A view, such as the reference's `orders_v2`, leaves the table alone; a second column is filled for all rows. Neither
+# is free. A temporary view ends with the session; in production you need `CREATE VIEW` in the metastore (lesson 13),
+# and hudi-rs does not see it. With a second column, every writer that does not send it lacks a column. Drop the old
+# name only when nobody has asked for it for longer than your readers travel back.
 #
 # ### The board
 #
-# Revenue by status, with and without coupon, by your function:
+# Revenue by status, with and without a coupon, from your function:
 
 # %%
 lab.use_reference("16.4")
@@ -1035,7 +1033,7 @@ assert board.to_dict("records") == board_of(sent).to_dict("records")
 
 # %% [markdown]
 # > **In production**
-# > - Let a registry refuse a breaking schema before its first event ([compatibility
+# > - Let a registry refuse a breaking schema before the first event ([compatibility
 # >   rules](https://docs.confluent.io/platform/current/schema-registry/fundamentals/schema-evolution.html)).
 # > - Engines that read through a metastore see a new column after the next [sync](https://hudi.apache.org/docs/syncing_metastore).
 # > - A backfill needs the topic's past: keep it longer than a forgotten field stays unnoticed
@@ -1043,14 +1041,13 @@ assert board.to_dict("records") == board_of(sent).to_dict("records")
 #
 # ## Key points
 #
-# - A field that the schema does not name is dropped silently: compare the names in the text with those that you
-#   know.
-# - A table accepts a new column that may be NULL, and a wider type; a write that succeeds says nothing about the
-#   type.
-# - A missing column is refused, or it becomes NULL and erases.
+# - `from_json` silently drops a field that the schema does not name: compare the names in the text with those that
+#   you know.
+# - A table accepts a new column that may be NULL, and a wider type; a successful write says nothing about the type.
+# - Hudi refuses a missing column, or stores NULL and so erases the old value.
 # - A new column is empty in older rows; a backfill replays their events, as a batch or under a new identifier.
-# - A new column stops Spark's streams of the table until they are restarted; a rename breaks readers by name, a
-#   view breaks nobody.
+# - A new column stops Spark's streams of the table until you restart them; a rename breaks readers that match by
+#   name, a view breaks nobody.
 #
 # ## What's next
 #

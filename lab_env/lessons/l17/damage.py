@@ -9,11 +9,18 @@ from pathlib import Path
 from typing import Any
 
 from lab_env.course.answers import as_int
+from lab_env.pipeline.options import METADATA
 from lab_env.platform import store
 from lab_env.tables.hudi.table import DataFile
 
 RIGHT = (100, 30)  # what the lesson's table says when nothing is damaged: orders, and paid ones
 CUT_BYTES = 40
+# For a writer with `DEMO_OPTIONS`: a table with a log file, and with the metadata table again.
+MERGE_ON_READ = METADATA | {
+    "hoodie.datasource.write.table.type": "MERGE_ON_READ",
+    "hoodie.compact.inline": "false",
+    "hoodie.metadata.enable": "true",
+}
 ERROR = "error"
 REASONS = {  # what a message contains, the first one counts; and how the table says it
     "EOFException": "EOFException",
