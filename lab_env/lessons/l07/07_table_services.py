@@ -524,9 +524,9 @@ assert len(inline.current) == days and len(inline.files) == 3 * 2 * days + days
 #
 # Two warnings. While a clustering is pending, Hudi by default *rejects* writes that update its file groups:
 # a stream of updates [fails](../docs/troubleshooting.md#not-allowed-to-update-the-clustering-file-group).
-# And **never cluster a table with a simple bucket index**, which the course's own pipeline uses: clustering
-# ignores the index, its files carry no bucket number, and later upserts can fail
-# ([apache/hudi 8906](https://github.com/apache/hudi/issues/8906)).
+# And **never cluster a table with a simple bucket index**, which the course's own pipeline uses: Hudi 1.1.1
+# refuses the run (*not compatible with table layout*), but the plan stays on the timeline, and from then on
+# upserts fail (tried for this course on 2026-11-26).
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 13 minutes. For 07.p3 most say that storage falls with the number of files. Two

@@ -707,10 +707,8 @@ assert read_sorted["large"] == 2 < read_sorted["late"] < all_sorted
 # Two: the last file of each day, since clustering works within partitions. The late orders are now spread over
 # every file of their day. A table has *one* order. Sort by the column that most filters name.
 #
-# **Do not cluster a table with a `BUCKET` index like this.** The name of a bucket's file begins with the bucket's
-# number. The files that clustering writes have none, and later upserts
-# [fail](https://github.com/apache/hudi/issues/8906). Flink refuses such a clustering; Spark does not. The file sizing
-# of lesson 07 does not help there either: the hash chooses the file. (Documented, not measured.)
+# **Do not cluster a table with a `BUCKET` index like this**: Hudi 1.1.1 plans it, refuses to run it, and then
+# upserts fail (lesson 07). The file sizing of lesson 07 does not help there either: the hash chooses the file.
 #
 # The ranges of the keys are wide now, too. Here are a range of keys and a single key:
 

@@ -720,10 +720,10 @@ lab.xray(tables["mor"], since=before)
 # writer appends it to a log (amber), and readers compare. But an increment reads only the files that its commits wrote: the
 # log, and not the base file with the winner.
 #
-# > **Documented, not measured here.** For the same reason, after a `MERGE INTO` that sets some columns of a Merge-on-Read table
-# > the increment has NULL in all others: by default the log holds only the columns that were set (apache/hudi
-# > [18943](https://github.com/apache/hudi/issues/18943); [19005](https://github.com/apache/hudi/pull/19005) would repair both,
-# > open in November 2026).
+# > **A `MERGE INTO` that sets only some columns of a Merge-on-Read table breaks its increments.** Its log holds only these
+# > columns. In our trial (Hudi 1.1.1, 2026-11-26) the increment showed the values under the wrong names, an order's number as
+# > `status`, and reading all columns ended Spark's JVM ([issue 18943](https://github.com/apache/hudi/issues/18943) reports NULLs).
+# > Snapshot queries of such a table are right.
 #
 # So on Merge-on-Read, take only the keys from the increment, and the rows from the table. They are the rows as of now, perhaps
 # newer than your window: right for a target that upserts, not for an audit.

@@ -860,9 +860,9 @@ assert tuple(by_status.loc["paid"]) == (30, 10) and tuple(by_status.loc["new"]) 
 
 # %% [markdown]
 # This has a price. With `coalesce` NULL means "unknown", so nobody can remove a coupon; an app would need another
-# value for that, such as an empty text. And a join in each batch reads the whole table. For a large
-# one take [`MERGE INTO`](https://hudi.apache.org/docs/sql_dml#merge-into) (hint 3), which finds the orders through
-# the table's index. Hudi can also keep the old value when it merges, by a [partial
+# value for that, such as an empty text. And a join in each batch reads the whole table; so does
+# [`MERGE INTO`](https://hudi.apache.org/docs/sql_dml#merge-into) (hint 3), when its `ON` names only the key. In a large
+# table, join only with the partitions of the batch. Hudi can also keep the old value when it merges, by a [partial
 # update](https://hudi.apache.org/docs/record_merger) (not tried here).
 
 # %% [markdown] tags=["instructor"]

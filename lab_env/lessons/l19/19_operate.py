@@ -902,8 +902,8 @@ assert len(of_b) == 3 and of_b["value"].sum() == 0
 # - **C** has an old savepoint, and the cleaner never removes a savepoint's files. Remedy: `delete_savepoint`, then
 #   clean (10).
 # - **D** reads two of three partitions; `assign` in its options names them. By its own report it has no lag, because
-#   it does not know the third. Remedy: `subscribe`, with the same checkpoint. *From Spark's source, not tried here:*
-#   it then reads a partition that the checkpoint does not name from its earliest message. If retention has already
+#   it does not know the third. Remedy: `subscribe`, with the same checkpoint. In a trial
+#   it then read the new partition from its earliest message, and nothing twice. If retention has already
 #   deleted the first ones, it stops with an error, unless `failOnDataLoss` is `false`.
 #
 # What if an instant is *requested* or *inflight* for hours? Find out who began it, and whether it still runs. With one
