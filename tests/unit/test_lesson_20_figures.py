@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from lab_env.lessons.l20.figures import bill_table, draw_break_even
+from lab_env.lessons.l20.figures import bill_table, commits_until_even, draw_break_even
 from lab_env.lessons.recorded.cost import Bill
 
 WRITTEN = pd.DataFrame({"cow": [100_000] * 3, "mor": [40_000] * 3}, index=[1, 2, 3])
@@ -14,6 +14,10 @@ def test_the_break_even_is_marked_where_the_chart_reaches_it(commits, marked):
     drawn = draw_break_even(WRITTEN, 100_000, commits)
     assert (f"break-even: {commits:.1f} commits" in drawn) == marked
     assert "Hudi COW" in drawn and "Hudi MOR and a compaction now" in drawn
+
+
+def test_the_break_even_is_where_the_savings_have_paid_for_the_compaction():
+    assert commits_until_even(WRITTEN, 90_000) == 1.5
 
 
 def test_a_bill_is_a_table_of_numbers_in_cents():

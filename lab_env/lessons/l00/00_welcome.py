@@ -16,7 +16,7 @@
 # A shop has one board on its wall: **revenue by status, right to the cent, as fresh as can be**. The cell
 # below computes it from one hour of recorded orders, in plain Python.
 #
-# **Press Shift+Enter to run a cell and go on**: once here, and once more at the cell.
+# **Shift+Enter runs a cell and moves to the next one.** Press it here, then again at the cell.
 
 # %%
 from IPython.display import HTML
@@ -28,14 +28,13 @@ from lab_env.shop.record import recording
 HTML(draw_board(board_as_sent(recording())))
 
 # %% [markdown]
-# With an hour of messages in memory that is easy. But the messages never end; some arrive late, some twice, some are
-# broken; customers ask to be forgotten; and others want to query the same orders. So we need servers that outlive a
-# notebook.
+# With an hour of messages in memory that is easy. But messages never end; some arrive late, twice or broken; customers
+# ask to be forgotten; and other people query the same orders. So we need servers that outlive a notebook.
 #
 # ## Start
 #
-# Every lesson starts with this cell. It starts the services if need be, and deletes what an earlier run of *this* lesson
-# left behind.
+# Every lesson begins with this cell. It starts the services if they are not running, and deletes what an earlier run of
+# *this* lesson left behind.
 
 # %%
 from lab_env import Lab
@@ -45,18 +44,19 @@ lab
 
 # %% [markdown]
 # These are real servers on your machine: the object store is MinIO, which speaks Amazon's S3 protocol, and the broker is
-# Apache Kafka. They outlive this notebook's kernel. The MinIO console shows every object that the course writes (user and
-# password: `secrets.json` in the folder `.lab`). Here is what the course builds with them:
+# Apache Kafka. They outlive this notebook's kernel. The MinIO console shows every object that the course writes; its user
+# and password are in `.lab/secrets.json`. Here is what the course builds:
 
 # %%
 lab.architecture()
 
 # %% [markdown]
 # From left to right: [**Locust**](../docs/glossary.md#locust) plays the shop's customers and sends *order events*: an order
-# is created, updated, cancelled, or erased at the customer's wish. **Kafka** keeps each order's events in sequence. **Spark**
-# reads them as a stream and writes them three times: to JSON files and to one table of each
-# **Hudi** type. A [**lakehouse**](../docs/glossary.md#lakehouse) is this last part: tables with keys, updates and
-# history, made of ordinary files on an object store.
+# is created, updated, cancelled, or erased at the customer's wish. **Kafka** stores the events and keeps those of each
+# order in sequence. **Spark** reads them as a stream and writes them to JSON files and to two Hudi tables, one of each type
+# (lesson 05). **Apache Hudi** is a library with which Spark writes ordinary Parquet files as a table whose rows have keys.
+# Such tables, with keys, updates and a history, made of files on an object store, are a
+# [**lakehouse**](../docs/glossary.md#lakehouse).
 #
 # This is one minute of live load, in a recorded run:
 
@@ -64,12 +64,12 @@ lab.architecture()
 HTML(draw_tour())
 
 # %% [markdown]
-# The further left a line, the fresher the board. The title compares files and tables with the shop's record of what it
-# sent. At the end of the course you can build, break and repair each part of this.
+# Each line is one sink. The axis is the time from an order's event until a reader sees it, so the leftmost line is the
+# freshest sink. The title says whether each sink has what the shop has sent.
 #
 # ## Questions
 #
-# - What happens between an order in a shop and a row in a table that anyone can query?
+# - How does an order in a shop become a row in a table that anyone can query?
 # - What does a table on an object store consist of?
 # - How will I know that nothing was lost on the way?
 #
@@ -88,8 +88,8 @@ HTML(draw_tour())
 # %% [markdown]
 # ## A first table
 #
-# This cell starts Spark, which takes a few seconds, and makes three orders. `order_ts` says when the order changed last,
-# `partition_date` on which day it was created.
+# This cell starts Spark, which takes a few seconds, and makes three orders. `order_ts` is the time of an order's last
+# change, `partition_date` the day of its creation.
 
 # %%
 spark = lab.spark
@@ -108,10 +108,10 @@ orders.show()
 # %% [markdown]
 # To write them as a Hudi table, we name three columns:
 #
-# - the [**record key**](../docs/glossary.md#record-key) tells which row an order is: `order_id`;
-# - the [**ordering field**](../docs/glossary.md#ordering-field) tells which version of it wins: the one with the highest
-#   `order_ts`;
-# - the [**partition path**](../docs/glossary.md#partition-path) tells in which folder a row is stored: one per
+# - the [**record key**](../docs/glossary.md#record-key) identifies the row of an order: `order_id`;
+# - the [**ordering field**](../docs/glossary.md#ordering-field) decides which version of the row wins: the one with the
+#   highest `order_ts`;
+# - the [**partition path**](../docs/glossary.md#partition-path) decides in which folder a row is stored: one per
 #   `partition_date`.
 #
 # **Predict:** into how many data files does this write put the three rows? Put your guess in place of the dots.
@@ -141,7 +141,7 @@ lab.record_actual("00.p1", len(after_insert.files))
 after_insert
 
 # %% [markdown]
-# That is not all that the write has made. `parts` counts the objects below the table's path:
+# The write has made more than that. `parts` counts all objects below the table's path:
 
 # %%
 after_insert.parts()
@@ -151,11 +151,13 @@ assert len(after_insert.files) == 2  # one data file in each partition
 assert after_insert.objects > 10
 
 # %% [markdown]
-# The rows are in two [**base files**](../docs/glossary.md#base-file), one in each partition. (A base file is a Parquet
-# file: it stores rows column by column.) All other objects are bookkeeping, nearly all of it under `.hoodie`: the
+# The last cell was a *proof*: it states what the cells above have shown, and asserts it on your data.
+#
+# The rows are in two [**base files**](../docs/glossary.md#base-file), one in each partition. A base file is a Parquet
+# file, which stores rows column by column. All other objects are bookkeeping, nearly all of it under `.hoodie`: the
 # [**timeline**](../docs/glossary.md#timeline), which names every write, the [**metadata
-# table**](../docs/glossary.md#metadata-table), which saves readers from listing folders, and the table's settings. The
-# bookkeeping makes a table of a folder of files.
+# table**](../docs/glossary.md#metadata-table), which saves readers from listing folders, and the table's settings. This
+# bookkeeping turns a folder of files into a table.
 #
 # Each dot of the drawing is an [**instant**](../docs/glossary.md#instant): one action on the timeline, such as a write.
 # Below it are the files that this action made.
@@ -174,24 +176,23 @@ table.select(columns).orderBy("order_id").show()
 # %% [markdown]
 # ## An update
 #
-# Order O-1 is paid. On plain files we would have to find the row and rewrite its file ourselves. Here we write the changed
-# row with the same options, and Hudi finds the old one by its key. Such a write is called an
-# [**upsert**](../docs/glossary.md#upsert): it updates or inserts.
+# Order O-1 is paid. On plain files we would have to find the row and rewrite its file ourselves. To a Hudi table we write
+# the changed row, and Hudi finds the old one by its key. Such a write is called an
+# [**upsert**](../docs/glossary.md#upsert): it updates a row, or inserts one.
 #
 # ### Exercise 00.1 · An order is paid
 #
-# Complete the function. It reads one order from the table at `path`, changes its status to `paid` and its `order_ts` to
-# five minutes later, and writes this one row back. The columns of an order are `orders.columns`.
+# Complete the function. Afterwards the table at `path` shows one order as `paid`, with an `order_ts` five minutes later
+# than before, and every other order as it was. The columns of an order are `orders.columns`.
 #
-# Two methods of a DataFrame help, here with other columns. `where` keeps rows; `withColumn` adds a column or
-# replaces one, by a constant (`F.lit`) or by an expression of SQL (`F.expr`):
+# Two methods of a DataFrame help. `where` keeps rows. `withColumn` adds or replaces a column, by a constant (`F.lit`) or
+# by an expression in SQL (`F.expr`):
 #
 # ```python
-# cheap = orders.where(F.col("amount") < 50)
-# cheap.withColumn("campaign", F.lit("autumn")).withColumn("amount", F.expr("amount * 0.9"))
+# orders.where(F.col("amount") < 50).withColumn("amount", F.expr("amount * 0.9"))
 # ```
 #
-# SQL is as good: `orders.createOrReplaceTempView("all_orders")` names a DataFrame for `spark.sql`.
+# You can use SQL as well: `orders.createOrReplaceTempView("all_orders")` gives a DataFrame a name for `spark.sql`.
 
 # %% exercise="00.1"
 from pyspark.sql import functions as F
@@ -275,17 +276,18 @@ def pay(order_id, path):
 # without **table_options in paid.write.format('hudi').options: the table keeps its keys
 
 # %% [markdown]
-# When you are stuck, `lab.hint("00.1")` helps, one hint at a time. After your first attempt, `lab.solution("00.1")` shows
+# If you are stuck, `lab.hint("00.1")` gives one hint at a time. After your first attempt, `lab.solution("00.1")` shows
 # an answer. Later cells use your answer; without one, `lab.use_reference` supplies ours.
 
 # %%
 lab.use_reference("00.1")
 
 # %% [markdown]
-# **Predict:** after the payment, how many rows will the table have, and how many data files?
+# **Predict:** after the payment, how many data files will the store have, and how many of them does a query of the newest
+# state open?
 
 # %%
-COUNTS = ("3 rows, 2 files", "3 rows, 3 files", "4 rows, 2 files", "4 rows, 3 files")
+COUNTS = ("2 files, 2 opened", "3 files, 1 opened", "3 files, 2 opened", "3 files, 3 opened")
 lab.predict("00.p2", ..., choices=COUNTS)
 
 # %%
@@ -296,8 +298,8 @@ table.select(columns).orderBy("order_id").show()
 
 # %%
 after_update = lab.xray(path, since=after_insert)
-rows = table.count()
-lab.record_actual("00.p2", f"{rows} rows, {len(after_update.files)} files")
+rows, opened = table.count(), len(after_update.current)
+lab.record_actual("00.p2", f"{len(after_update.files)} files, {opened} opened")
 after_update
 
 # %% proof="The update changed O-1 to paid: still three rows, now three data files."
@@ -307,14 +309,14 @@ assert len(after_update.files) == 3
 
 # %% [markdown]
 # Still three rows, but three data files. Hudi never changes a data file that it has written. The update wrote a *new* file
-# for the partition of O-1 and left the old one where it was. The versions of one such file are called a [**file
-# group**](../docs/glossary.md#file-group), and each version a [**file slice**](../docs/glossary.md#file-slice). New files
-# have an amber edge. A query of the newest state opens those in solid frames only.
+# for the partition of O-1 and left the old one where it was. The versions of one such file are a [**file
+# group**](../docs/glossary.md#file-group), and each version is a [**file slice**](../docs/glossary.md#file-slice). New
+# files have an amber edge. A query of the newest state opens only those in solid frames.
 #
 # Look at the timeline above the files. Each instant has **two times**. *Requested* is when the write began. The names of
-# its files carry this time, and so do the rows that it changed (`_hoodie_commit_time`); O-2 was only copied into the new
-# file and keeps its old time. *Completed* is when it was done. In between, its files appear on the store, and no reader
-# may use them:
+# its files carry this time, and so do the rows that it changed (`_hoodie_commit_time`). O-2 was only copied into the new
+# file, so it keeps its old time. *Completed* is when the write was done. In between, its files appear on the store, but no
+# reader may use them:
 #
 # | moment | what a query shows of O-1 |
 # |---|---|
@@ -322,14 +324,13 @@ assert len(after_update.files) == 3
 # | between requested and completed | new, even if the paid row is on the store already |
 # | after it is completed | paid |
 #
-# This picture returns through the whole course. Most questions about a table come down to which of the two times a query
-# compares.
+# Hudi names an instant by its requested time; whether it is completed decides whether a query may use it.
 #
 # ### Exercise 00.2 · What did the table say before?
 #
-# The old file is there until the table is cleaned (lesson 07), so the past can be queried. Complete the function: it
-# returns the rows of the table at `path` as of an instant, named by its **requested** time. Hudi's page on [batch
-# reads](https://hudi.apache.org/docs/reading_tables_batch_reads) shows how a reader asks for it.
+# The old file stays until the table is cleaned (lesson 07), so we can query the past. Complete the function: it returns the
+# rows of the table at `path` as of an instant, named by its **requested** time. Hudi's page on [batch
+# reads](https://hudi.apache.org/docs/reading_tables_batch_reads) shows how.
 
 
 # %% exercise="00.2"
@@ -392,15 +393,15 @@ assert as_of(update.requested, path).where("status = 'paid'").count() == 1
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 12 minutes. In 00.1 half of the room forgets `where`, and pays for
 # everybody: let the card tell them. For 00.p2 most people say two files. Draw two boxes for the two file
-# groups and put the old and the new version into the first one. Ask what a reader would see that opened
-# all three: O-1 and O-2 twice. Short of time: give 00.2 away, and keep the two times.
+# groups and put the old and the new version into the first one. Ask what a reader that opened all three
+# would see: O-1 and O-2 twice. Short of time: give 00.2 away, and keep the two times.
 
 # %% [markdown]
 # ## Live load, the ledger, and the board
 #
-# Three rows are easy to count by hand. A stream is not. So the load generator keeps a
+# We can count three rows by hand, but not a stream. So the load generator keeps a
 # [**ledger**](../docs/glossary.md#ledger), outside Kafka and Spark: each event that it hands to Kafka, and the broker's
-# answer. The ledger can tell which rows are missing, duplicated or out of date.
+# answer. The ledger tells which rows are missing, duplicated or out of date.
 #
 # Six seconds of customers, 300 events per second:
 
@@ -413,7 +414,8 @@ lab.ledger(topic)
 
 # %% [markdown]
 # The shop misbehaves as real ones do: some events arrive *late*, some twice (a *resend*), and some are *malformed*. How
-# many messages does Kafka hold? Spark can read a [**topic**](../docs/glossary.md#topic), a list of messages, as a table:
+# many messages does Kafka hold? A [**topic**](../docs/glossary.md#topic) is a list of messages, which Spark can read as a
+# table:
 
 # %%
 in_kafka = (
@@ -432,12 +434,12 @@ print(f"ledger: {acknowledged:,} acknowledged · Kafka: {messages:,} messages")
 assert acknowledged == messages > 1000
 
 # %% [markdown]
-# The two numbers agree. The whole course keeps this promise: what went in and what can be read add up, to the event.
+# The two numbers agree. The whole course keeps these accounts: what went in and what can be read agree, to the event.
 #
 # ### Exercise 00.3 · The board
 #
-# Complete the function: from a DataFrame with `status` and `amount` it makes one with a row per status, with the sum of
-# the amounts as `revenue`.
+# Complete the function: it turns a DataFrame with `status` and `amount` into the shop's board, with the columns `status` and
+# `revenue`.
 
 
 # %% exercise="00.3"
@@ -491,13 +493,14 @@ def revenue_by_status(rows):
 lab.use_reference("00.3")
 
 # %% [markdown]
-# One board is computed from the valid messages as they are. For the other we first write them into a Hudi table, with the
-# options from above. (`parsing`, of the finished pipeline, makes typed rows of messages: lesson 03.)
+# We compute one board from the valid messages as they are. For the other we first write them into a Hudi table, with the
+# options from above. `parsing`, from the finished pipeline, turns messages into typed rows (lesson 03).
 #
-# **Predict:** which of the two boards shows more revenue?
+# **Predict:** how many times the table's revenue does the messages' board show?
 
 # %%
-lab.predict("00.p3", ..., choices=("messages", "table", "the same"))
+TIMES = ("the same", "up to 1.2 times", "1.2 to 2 times", "over 2 times")
+lab.predict("00.p3", ..., choices=TIMES)
 
 # %%
 from lab_env.pipeline import parsing
@@ -514,8 +517,8 @@ board.join(from_messages, rsuffix=" of all messages")
 
 # %%
 in_table, in_messages = board["revenue"].sum(), from_messages["revenue"].sum()
-more = "table" if in_table > in_messages else "messages"
-lab.record_actual("00.p3", "the same" if in_table == in_messages else more)
+times = in_messages / in_table
+lab.record_actual("00.p3", TIMES[(times > 1) + (times > 1.2) + (times > 2)])
 verdict = lab.ledger(topic).reconcile_table(live_orders, "live orders")
 verdict
 
@@ -523,15 +526,15 @@ verdict
 assert verdict.ok and in_table < in_messages
 
 # %% [markdown]
-# The messages have each change of an order, and resends, so the `GROUP BY` counts orders several times. The table has one
+# The messages hold each change of an order, and resends, so the `GROUP BY` counts orders several times. The table has one
 # row per order, in its newest version, and the ledger finds no difference. So the board can go on the wall:
 
 # %%
 HTML(draw_board(board))
 
 # %% [markdown]
-# Written once, it is right for a moment. The course keeps it right: while the load goes on, when events come late, and
-# when a machine dies.
+# Written once, it is right for a moment. The rest of the course keeps it right: while the load goes on, when events come
+# late, and when a machine dies.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 10 minutes. Let the load run while you talk, and ask what could be missing from
@@ -539,24 +542,25 @@ HTML(draw_board(board))
 
 # %% [markdown]
 # > **In production**
-# > - The store is your cloud's or a maintained one ([S3 and Hudi](https://hudi.apache.org/docs/s3_hoodie)), entered by
-# >   a role, not by a password in a file. (MinIO was archived in April 2026; the lab builds its last source.)
-# > - How far back you can query is a decision: it is how long [cleaning](https://hudi.apache.org/docs/cleaning) keeps
-# >   old files.
+# > - The store is your cloud's or a maintained one ([S3 and Hudi](https://hudi.apache.org/docs/s3_hoodie)), reached with
+# >   an IAM role, not with a password in a file. (MinIO was archived in April 2026.)
+# > - You decide how far back people can query: as far as [cleaning](https://hudi.apache.org/docs/cleaning) keeps old
+# >   files.
 # > - Spark runs on a [cluster](https://spark.apache.org/docs/3.5.7/cluster-overview.html), and its jobs outlive the
-# >   notebook that began them.
+# >   notebook that started them.
 #
 # ## Key points
 #
 # - A Hudi table is a folder of ordinary files and a timeline that says which of them count.
 # - A record key, an ordering field and a partition path turn rows into a table that can be updated.
 # - An upsert writes new files and leaves the old ones, so the past can be queried until they are cleaned.
-# - An instant has two times, and readers see a write from the moment when it is completed.
-# - The load generator's ledger tells, from outside, what the tables must hold.
+# - An instant has two times. It is named by the requested one, and readers see its write once it is completed.
+# - The load generator's ledger stands outside the pipeline and says what the tables must hold.
 #
 # ## What's next
 #
-# Lesson 01 builds the load generator. `make tour`, in a terminal, runs the whole pipeline on your machine in two minutes.
+# Lesson 01 builds the load generator. To see the whole pipeline run on your machine, type `make tour` in a terminal; it
+# takes two minutes.
 
 # %%
 spark.stop()

@@ -48,7 +48,7 @@ def draw_sale(
     lines = {
         "handed over": ("json", reports["type"] == "HANDED"),
         "acknowledged": ("cow", _is_acknowledged(reports)),
-        "failed": ("dead", (reports["type"] == "KAFKA") & reports["failed"].astype(bool)),
+        "timed out": ("dead", (reports["type"] == "KAFKA") & reports["failed"].astype(bool)),
     }
     for label, (colour, chosen) in lines.items():
         panels[1].plot(rate(reports[chosen], end), color=COLOURS[colour], linewidth=2, label=label)

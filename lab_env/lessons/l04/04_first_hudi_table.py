@@ -17,7 +17,7 @@
 #
 # - The stream holds every change of every order. How do I get one correct row per order?
 # - What happens when an event arrives late, twice, or after the order was erased?
-# - My table has more rows than there are orders. What did I do?
+# - My table has more rows than there are orders. What did I do wrong?
 #
 # ## Objectives
 #
@@ -25,13 +25,13 @@
 #
 # - choose the record key, the ordering field and the partition of a table, and upsert into it (04.1),
 # - turn the events of a stream into updates and deletes of rows (04.2),
-# - recognise a broken table by what the ledger says of it, and repair it (04.3),
+# - recognise a broken table by the ledger's verdict, and repair it (04.3),
 # - write the same changes in SQL (04.4).
 #
 # ## What you need
 #
 # Lesson 03: it reads the order events from Kafka, and separates malformed ones from valid ones.
-# SQL and Python. 67 minutes, with two good places to pause.
+# SQL and Python. 67 minutes, with two good places to pause, and an optional appendix.
 
 # %% [markdown]
 # ## Start
@@ -47,8 +47,7 @@ from lab_env import Lab
 from lab_env.pipeline.session import INTERPRETED
 
 lab = Lab.start("04")
-# On tables of a few thousand rows, compiling a query takes longer than it saves.
-spark = lab.start_spark(INTERPRETED)
+spark = lab.start_spark(INTERPRETED)  # quicker on small tables
 
 
 # %%
@@ -78,7 +77,7 @@ def rows_of(path):
 # A stream is a list of *changes*: order O-17 is created, then paid, then shipped. A table is a list of
 # *things*: O-17 has one row, which says *shipped*. A write to a Hudi table turns the one into the other. For
 # that, Hudi must know which thing a row is about: the [**record key**](../docs/glossary.md#record-key).
-# Everything else keeps Hudi's defaults. (A session's first write takes longer than all later ones.)
+# Everything else keeps Hudi's defaults. A session's first write takes the longest.
 
 # %%
 first_events = changes(
@@ -97,12 +96,11 @@ rows_of(by_default)
 # %% [markdown]
 # `mode("append")` means "add a write to this table", not "add rows": a known key updates its row, an unknown
 # key adds one. Such a write is an [**upsert**](../docs/glossary.md#upsert), the default of DataFrame writes.
-# (SQL's `INSERT INTO` is one too, on a table with a key and an ordering field:
+# (SQL's `INSERT INTO` is one, too, on a table with a key and an ordering field:
 # [SQL DML](https://hudi.apache.org/docs/sql_dml#insert-into).)
 #
-# What comes next is a [**late event**](../docs/glossary.md#late-event): the payment of 12:05 was stuck
-# in a mobile phone and arrives only now, after the shipping of 12:10. **Predict:** what will the status
-# of O-17 be? Put your guess in place of the dots.
+# Next comes a [**late event**](../docs/glossary.md#late-event): the payment of 12:05 was stuck in a mobile phone
+# and arrives only now, after the shipping of 12:10. **Predict:** what will the status of O-17 be?
 
 # %%
 lab.predict("04.p1", ..., choices=("new", "paid", "shipped"))
@@ -121,8 +119,7 @@ assert list(rows["status"]) == ["paid", "new", "new"]
 
 # %% [markdown]
 # *Paid*, although it was shipped. Nothing told Hudi which version is newer, so the last write wins, and no
-# count of rows finds it. A table needs three things. They are fixed when it is created: passing one later
-# changes nothing, or is refused.
+# count of rows finds it. A table needs three things, fixed when it is created:
 #
 # - The **record key** says which thing a row is about. One key has one row in a partition.
 #   Option `hoodie.datasource.write.recordkey.field`.
@@ -130,14 +127,17 @@ assert list(rows["status"]) == ["paid", "new", "new"]
 #   one with the higher value. Option `hoodie.table.ordering.fields`; older texts call it the
 #   *precombine field*.
 # - The [**partition path**](../docs/glossary.md#partition-path) says in which folder (a *partition* of the
-#   table, not of a topic) the row lies; by default in one for all. Option
+#   table, not of a topic) the row lies; by default all rows share one. Option
 #   `hoodie.datasource.write.partitionpath.field`.
+#
+# A later write that names another key, partition or ordering field is refused. An ordering field left out at
+# the start is not added later: Hudi ignores the option.
 #
 # ### Exercise 04.1 · A table for the shop's orders
 #
-# Here are events of two orders, in the order in which they arrived. An event has an identifier,
-# `event_id`. `order_ts` is the time of the change and `changed_on` its day, `sent_at` is when the shop
-# sent the event, and `partition_date` is the day on which the order was created.
+# Here are events of two orders, as they arrived. Each event has an identifier, `event_id`. `order_ts` is the
+# time of the change and `changed_on` its day, `sent_at` is when the shop sent the event, and `partition_date`
+# is the day on which the order was created.
 
 # %%
 from lab_env.lessons.l04.figures import sample_events
@@ -149,10 +149,9 @@ sample_events()
 # has one row per order, in its newest state. Add `hoodie.datasource.write.hive_style_partitioning` with
 # the value `"true"`, which gives the folders readable names such as `partition_date=2026-11-20`.
 #
-# Then complete `upsert`. It writes rows with the `options` that it is given, which are `ORDERS` unless
-# the caller says otherwise, and with `DEMO_OPTIONS`, which switch off what a table of three rows does not
-# need and change no answer. The check calls your function with events like those above, and once with other
-# options.
+# Then complete `upsert`. It writes rows with its `options`, by default `ORDERS`, and with `DEMO_OPTIONS`, which
+# switch off what a table of three rows does not need and change no answer. The check calls your function with
+# events like those above, and once with other options.
 
 # %%
 from lab_env.pipeline.options import DEMO_OPTIONS
@@ -230,7 +229,7 @@ def upsert(rows, path, options=ORDERS):
 # late payment again; a [**resend**](../docs/glossary.md#resend) of the creation of O-19, because the shop
 # was not sure that its message had arrived; and an *erase* of O-18, whose customer wants to be forgotten.
 # Hudi deletes a row when the column `_hoodie_is_deleted` is true, and `changes` sets it for an `erase`. So a
-# delete goes through the same upsert as all other events.
+# delete goes through the same upsert as every other event.
 
 # %%
 lab.use_reference("04.1")
@@ -250,9 +249,9 @@ assert list(rows["order_id"]) == ["O-17", "O-19"] and list(rows["status"]) == ["
 
 # %% [markdown]
 # Still *shipped*: Hudi compared `order_ts`, and 12:05 loses against 12:10. The X-ray shows what the writes
-# left on the store: one instant each on the timeline, and a new version of the data file. Only the newest, in
-# the solid frame, is read. This is [**Copy-on-Write**](../docs/glossary.md#copy-on-write), the
-# table type that Hudi takes unless told otherwise.
+# left on the store: one instant each on the timeline, and a new version of the data file. Readers open only the
+# newest, in the solid frame. This is [**Copy-on-Write**](../docs/glossary.md#copy-on-write), Hudi's default
+# table type.
 
 # %%
 picture = lab.xray(by_hand)
@@ -270,8 +269,8 @@ assert len(picture.instants) == 2 and len(picture.current) == 1
 # %% [markdown]
 # ## The stream becomes a table
 #
-# Now the real thing: four thousand recorded messages of the shop, from the half hour around midnight. There
-# are late events, resends, erasures and malformed messages among them, and the ledger knows them all.
+# Now the real thing: four thousand recorded messages of the shop, from the half hour around midnight. Among
+# them are late events, resends, erasures and malformed messages, and the ledger knows them all.
 
 # %%
 SKIP, MESSAGES = 3000, 4000  # of the recording
@@ -280,7 +279,7 @@ ledger = lab.replay(topic, skip=SKIP, n=MESSAGES)
 ledger
 
 # %% [markdown]
-# Reading and parsing are lesson 03's; the malformed messages are left to the dead letters. Two streaming
+# We read and parse as in lesson 03, where the malformed messages went to the dead-letter table. Two streaming
 # queries write the same events. The first appends them to JSON files:
 
 # %%
@@ -302,9 +301,9 @@ json_query.awaitTermination()
 # ### Exercise 04.2 · The query that keeps the table
 #
 # You write the second query. Complete the function: it starts a streaming query that upserts the events
-# into the Hudi table at `path`, keeps its progress in `checkpoint`, ends when everything that is there has
-# been read, and returns the query. An event with `op = 'erase'` has to delete its row. The options are
-# `ORDERS` and `DEMO_OPTIONS` again.
+# into the Hudi table at `path`, keeps its progress in `checkpoint`, ends when it has read everything that is
+# there, and returns the query. An event with `op = 'erase'` has to delete its row. The options are again
+# `ORDERS` and `DEMO_OPTIONS`.
 #
 # The check gives your function a small stream of two batches, and looks at the rows.
 
@@ -375,8 +374,8 @@ def start_table(events, path, checkpoint):
 
 
 # %% [markdown]
-# **Predict:** nearly 4,000 events are valid, and about two thirds of them create an order. How many rows
-# will the table have? A guess within 500 counts.
+# **Predict:** nearly 4,000 events are valid, in about the mix of exercise 01.2. How many rows will the table
+# have? A guess within 500 counts.
 
 # %%
 lab.predict("04.p2", ..., tolerance=500)
@@ -389,7 +388,7 @@ print("messages read in each batch:", [p["numInputRows"] for p in hudi_query.rec
 
 # %% [markdown]
 # Did all arrive? The ledger decides. It knows what the broker acknowledged, and so which rows each
-# sink must hold. It counts orders without a row (**missing**), rows too many (**duplicate**), orders that show
+# sink must hold. It counts orders without a row (**missing**), extra rows (**duplicate**), orders that show
 # an old version (**stale**), and rows of erased orders (**ghost**).
 
 # %%
@@ -412,11 +411,11 @@ assert json_verdict.rows > 1.3 * verdict.rows  # one row per event, against one 
 
 # %% [markdown]
 # Both reconcile: nothing missing, nothing stale. But they answer different questions. The JSON files
-# hold one row per *event*, resends included. The table holds one row per *order* that still lives. (Some
-# of these orders were created before our messages begin.)
+# hold one row per *event*, resends included. The table holds one row per *order* that has not been erased.
+# (Some of these orders were created before our messages begin.)
 #
-# Here is one order. Each line is an event, in the order of arrival, each column a sink. A mark says that the
-# sink shows this event as a row.
+# Here is one order. Each line is an event, in the order of arrival; each column is a sink. A mark: the sink has
+# a row for this event.
 
 # %%
 from lab_env.lessons.l04.figures import OrderTrace
@@ -444,7 +443,7 @@ assert trace.marks("Hudi table") == ["", "newest", "", ""]
 # ## What breaks it
 #
 # Each of the following tables gets good events and goes wrong by one option or one column, without an error.
-# You will meet them at work, so learn to recognise them. First the whole topic once more, as a batch:
+# First the whole topic once more, as a batch:
 
 # %%
 all_records = (
@@ -459,8 +458,8 @@ all_events = valid_events.withColumn("_hoodie_is_deleted", F.col("op") == "erase
 # %% [markdown]
 # ### A wrong record key
 #
-# Each event has an identifier, `event_id`, and it is unique. That sounds like a key. **Predict:** what
-# will the ledger find in a table with this key?
+# Each event has a unique identifier, `event_id`. That sounds like a key. **Predict:** what will the ledger find
+# in a table with this key?
 
 # %%
 FINDINGS = ("nothing", "missing", "stale", "duplicate", "duplicate and ghost")
@@ -488,13 +487,13 @@ assert by_event_verdict.rows == event_ids.count()  # no resends, no erasures
 # %% [markdown]
 # Each change of an order has a key of its own, so it updates nothing, and an erasure deletes nothing: orders
 # of customers who asked to be forgotten are still there, as *ghosts*. Only the resends are gone, because they
-# carry the same `event_id`. And the key cannot be corrected: a later write with another key [is
+# carry the same `event_id`. And you cannot correct the key: a later write with another one [is
 # refused](../docs/troubleshooting.md#hoodieexception-config-conflictkey-current-value-existing-value).
 #
 # ### A partition value that changes
 #
 # Many pipelines derive the partition from the *event's* time: the date of `order_ts`. It looks harmless. But
-# an order that is created at 23:50 and packed at 00:10 then names two partitions.
+# the events of an order that is created at 23:50 and packed at 00:10 then name two partitions.
 
 # %%
 from lab_env.lessons.l04.figures import changed_after_midnight
@@ -511,18 +510,18 @@ by_day_verdict
 
 # %% [markdown]
 # An order that changed after midnight is there twice, or still there although it was erased. By default Hudi
-# looks for a key only in the partition that the event names. In the new one the key is unknown, so the event
-# is an insert, and an erasure deletes nothing.
+# looks for a key only in the partition that the event names. In the new partition the key is unknown, so the
+# event is an insert, and an erasure deletes nothing.
 #
 # So fix `partition_date` when the order is created, and carry it along in every later event. (A *global*
-# index looks in all partitions; it costs more, and lesson 08 measures it.)
+# index looks in all partitions. It costs more; lesson 08 measures it.)
 #
 # ### Exercise 04.3 · Repair both tables
 #
 # Complete the function that makes a sound table at a new path: the right key, no duplicate, no stale row,
 # no ghost, and all columns. The next event must find its row and be compared with it. You have the broken
 # tables (`by_event_table`, `by_day_table`), the JSON files (`json_rows`) and the topic (`all_events`). Not
-# all hold enough. The check asks the ledger.
+# all of them hold enough. The check asks the ledger.
 
 
 # %% exercise="04.3"
@@ -613,9 +612,8 @@ assert list(broken_trace.rows().values()) == [3, 2, 1] and repaired_verdict.ok
 #
 # ## A late update after an erasure
 #
-# The ordering field protects a row. Does it also protect the place where a row *was*? Two orders, both
-# to be forgotten at 13:00. O-18 has been deleted, above. O-19 is not deleted: its row is blanked, with
-# the status *erased* and nothing personal left in it. This course calls such a row a
+# Two orders are to be forgotten at 13:00. O-18 has been deleted, above. O-19 keeps its row, but blanked: its
+# status is *erased*, and nothing personal is left in it. This course calls such a row a
 # [**tombstone**](../docs/glossary.md#tombstone); Hudi's documentation calls it a
 # [*soft delete*](https://hudi.apache.org/docs/write_operations#delete).
 #
@@ -637,12 +635,12 @@ on_cow
 lab.record_actual("04.p4", int((on_cow["order_id"] == "O-18").sum()))
 
 # %% [markdown]
-# The order came back from the dead. A delete leaves no note in a data file that says "deleted at 13:00". The
-# late update finds no row to compare itself with, and is an insert. Against the tombstone of 13:00 it loses.
+# The order came back from the dead. A delete leaves no note "deleted at 13:00" in a data file. The late update
+# finds no row to compare itself with, so it is an insert. Against the tombstone of 13:00 it loses.
 #
 # Hudi's other table type, [**Merge-on-Read**](../docs/glossary.md#merge-on-read), writes changes into a
-# small log file next to the data file and merges the two at reading; lesson 05 looks into it. There the
-# log holds the delete with its time:
+# small log file next to the data file, and each read merges the two (lesson 05). There the log holds the
+# delete with its time:
 
 # %%
 mor = lab.path("erased_mor")
@@ -659,8 +657,8 @@ on_mor = rows_of(mor)
 on_mor
 
 # %% [markdown]
-# The late update lost. Sooner or later a [**compaction**](../docs/glossary.md#compaction) makes a new data
-# file of the old one and its logs; `compact` is the lab's, lesson 06 shows the real call. **Predict:** after
+# The late update lost. Sooner or later a [**compaction**](../docs/glossary.md#compaction) merges the data file
+# and its logs into a new data file. (`compact` is a helper; lesson 06 shows the real call.) **Predict:** after
 # that the same late update arrives once more. How many rows of O-18 does the table have then?
 
 # %%
@@ -693,73 +691,36 @@ for rows in (on_cow, on_mor, again_on_mor):
     assert list(rows.loc[rows["order_id"] == "O-19", "status"]) == ["erased"]
 
 # %% [markdown]
-# One row, no row, one row. The compaction folded the logs away, and with them the note of the delete. One
+# One row, no row, one row. The compaction merged the logs away, and with them the note of the delete. One
 # stream, two tables, two answers: remember this when somebody says that late events are taken care of.
 #
 # O-19 shows the repair: keep the row, blank what is personal, and purge it only after the
 # [**lateness horizon**](../docs/glossary.md#lateness-horizon), the longest time by which an event may be
-# late. (This shop sends an `erase` only after an order has been quiet for longer than the horizon. That is why
-# the stream's table reconciled.)
+# late. (The stream's table reconciled because this shop sends an `erase` only after an order has been quiet
+# for longer than the horizon.)
 #
-# ### A gallery of broken tables
+# ### What you see, and why
 #
-# Three more, in one table. O-51 is sent twice in one batch and written with `insert`; O-52 changes its
-# partition; O-53 is updated with `bulk_insert`. These two operations load new data without looking for keys.
-
-# %%
-gallery = lab.path("gallery")
-twice = ("O-51", "create", "new", "12:00")
-batch = changes(
-    twice, twice, ("O-52", "create", "new", "12:00"), ("O-53", "create", "new", "12:00")
-)
-moved = changes(("O-52", "update", "paid", "12:05")).withColumn(
-    "partition_date", F.lit("2026-11-21")
-)
-paid = changes(("O-53", "update", "paid", "12:05"))
-
-upsert(batch, gallery, ORDERS | {"hoodie.datasource.write.operation": "insert"})
-upsert(moved, gallery)
-upsert(paid, gallery, ORDERS | {"hoodie.datasource.write.operation": "bulk_insert"})
-rows_of(gallery)
-
-# %% [markdown]
-# Three orders, six rows. A count by key finds all three, in any table of yours. Here no version is lost, so
-# the same query gives the newest version of each doubled order, in the partition of its creation:
-
-# %%
-spark.read.format("hudi").load(gallery).createOrReplaceTempView("broken")
-doubles = spark.sql("""
-    SELECT order_id, count(*) AS rows, max_by(status, order_ts) AS status,
-           max(order_ts) AS order_ts, min(partition_date) AS partition_date
-    FROM broken GROUP BY order_id HAVING count(*) > 1 ORDER BY order_id
-""").toPandas()
-doubles
-
-# %% proof="The gallery has three orders with two rows each, and the query keeps the newest of each."
-assert list(doubles["order_id"]) == ["O-51", "O-52", "O-53"] and set(doubles["rows"]) == {2}
-assert list(doubles["status"]) == ["new", "paid", "paid"]
-
-# %% [markdown]
 # | what you see | likely cause | repair |
 # |---|---|---|
 # | one row per event | the record key is unique for the event, not for the thing | new table from the events |
 # | things are missing (not shown here) | the key is shared by several things | new table from the events |
 # | an old version, counts right | no ordering field, or one that follows arrival | new table from the events |
 # | two rows, two partitions | the partition value changed | fix it at creation, or a global index |
-# | two rows, one partition | `insert` or `bulk_insert` used as upsert | new table from the newest rows |
+# | two rows, one partition (appendix) | `insert` or `bulk_insert` used as upsert | new table from the newest rows |
 # | an erased row is back | a late update after a delete | tombstone, purge after the horizon |
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 13 minutes. Ask for a show of hands before 04.p4 (most
 # say 0). Draw a data file with three rows; strike one out and ask where the note "deleted at 13:00"
-# would stand. Short of time, skip the gallery; the table above is enough.
+# would be.
 
 # %% [markdown]
 # ## The same in SQL, and the board
 #
-# The same kind of table can be made and changed in SQL. `primaryKey` is the record key, `orderingFields`
-# the ordering field, `PARTITIONED BY` the partition path, `LOCATION` the place on the store. (Your own session
-# needs [Hudi's settings](https://hudi.apache.org/docs/quick-start-guide) for this; the lab's has them.)
+# SQL can make and change the same kind of table. `primaryKey` is the record key, `orderingFields` the ordering
+# field, `PARTITIONED BY` the partition path, `LOCATION` the place on the store. (Your own session needs [Hudi's
+# settings](https://hudi.apache.org/docs/quick-start-guide) for this; the lab's has them.)
 
 # %%
 spark.sql("SET hoodie.metadata.enable = false")  # as in DEMO_OPTIONS; holds for the whole session
@@ -793,9 +754,9 @@ arrived.createOrReplaceTempView("arrived")
 # order. Complete the function: one
 # [MERGE INTO](https://hudi.apache.org/docs/sql_dml#merge-into) brings the events of a view into a table.
 #
-# An erasure deletes its row; every other event updates its row or becomes one. An erasure without a row must
-# not become one. And an event that is older than its row changes nothing, **an erasure included**. The check
-# has a case for each.
+# An erasure deletes its row; without a row it does nothing. Any other event updates its row, or is inserted if
+# there is none. An event older than its row changes nothing, **an erasure included**. The check has a case for
+# each.
 
 
 # %% exercise="04.4"
@@ -896,16 +857,16 @@ merged
 assert merged.set_index("order_id")["status"].to_dict() == {"O-17": "shipped", "O-20": "new"}
 
 # %% [markdown]
-# Why so many conditions? In other databases the first rule that fits is taken. Hudi 1.1 tries the updates
-# first, even below a delete: without its own condition, the update would turn O-18 into a row that says
-# *erased*. And on Copy-on-Write it compares an update with the ordering field, but not a delete ([apache/hudi
-# 19978](https://github.com/apache/hudi/issues/19978)): a late erasure would delete a newer row.
+# Why so many conditions? In most databases the first clause that matches wins. Hudi 1.1 tries the updates
+# first, even those written below a delete: without its own condition, the update would turn O-18 into a row
+# that says *erased*. And on Copy-on-Write Hudi compares an update with the ordering field, but not a delete
+# ([apache/hudi 19978](https://github.com/apache/hudi/issues/19978)): a late erasure would delete a newer row.
 #
 # ### The board
 #
-# A table that exists already, like the one of the stream, gets a name in the same way; its columns and options
-# are read from the table. Now the same question to the JSON files and to the table, next to the answer from
-# the messages that the shop sent:
+# `CREATE TABLE` also names a table that exists already, like the stream's: Spark reads its columns and options from
+# the store. Now ask the JSON files and the table for the board, next to the answer from the messages that the
+# shop sent:
 
 # %%
 from lab_env.shop.board import board_as_sent
@@ -925,8 +886,8 @@ assert (board["revenue"] == board["as sent"]).all() and len(board) >= 5
 assert float(board.loc["new", "JSON files"]) > 1.2 * float(board.loc["new", "revenue"])
 
 # %% [markdown]
-# To the cent. On plain files the same `GROUP BY` counts each order once for every change of it; you would
-# have to find the newest event of each order first, at every query, over all files.
+# The table is right to the cent. On plain files the same `GROUP BY` counts each order once for every change of
+# it; each query would first have to find the newest event of each order, in all files.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 11 minutes. In 04.4 ask what another database does with an event that fits two
@@ -938,15 +899,17 @@ assert float(board.loc["new", "JSON files"]) > 1.2 * float(board.loc["new", "rev
 # >   ([metadata table](https://hudi.apache.org/docs/metadata)).
 # > - Keep the events in Kafka for longer than it takes to notice damage and repair it
 # >   ([`retention.ms`](https://kafka.apache.org/41/configuration/topic-configs/#topicconfigs_retention.ms)).
+# > - An erased row is gone for readers, not from the store: older files keep it until cleaning, the topic until its
+# >   retention ends. Both must come before the deadline that the law gives you.
 # > - A newer Hudi may upgrade the table's format at its next write: upgrade readers first, and know how to
 # >   [downgrade](https://hudi.apache.org/docs/deployment#downgrading).
 #
 # ## Key points
 #
-# - The record key says which row, the ordering field which version, the partition path where; all three are
-#   fixed when the table is created, and key and partition must never change during a thing's life.
+# - The record key says which row, the ordering field which version, the partition path where. All three are
+#   fixed when the table is created, and a thing's key and partition must never change.
 # - Without an ordering field the last write wins; with one, late events lose and a resend leaves the same row.
-# - A delete leaves no trace to compare with, so a late update brings the row back: keep a tombstone until
+# - A delete leaves nothing to compare with, so a late update brings the row back: keep a tombstone until
 #   nothing can be late.
 # - Wrong options rarely raise an error; a ledger outside the pipeline, or a count by key, finds the damage.
 # - Keep the events: a table that lost information cannot be repaired from itself.
@@ -954,7 +917,46 @@ assert float(board.loc["new", "JSON files"]) > 1.2 * float(board.loc["new", "rev
 # ## What's next
 #
 # Your pipeline now ends in a table that is right to the event. Lesson 05 asks what each of these
-# writes did to the files, and what it costs: on Copy-on-Write and on Merge-on-Read.
+# writes did to the files, and what it costs, on Copy-on-Write and on Merge-on-Read.
+#
+# ### Appendix · A gallery of broken tables
+#
+# *Optional: five minutes; nothing later needs it.* Three orders go wrong in one table. O-51 is sent twice in one
+# batch and written with `insert`; O-52 changes its partition; O-53 is updated with `bulk_insert`. These two
+# operations load new data without looking for keys.
+
+# %%
+gallery = lab.path("gallery")
+twice = ("O-51", "create", "new", "12:00")
+batch = changes(
+    twice, twice, ("O-52", "create", "new", "12:00"), ("O-53", "create", "new", "12:00")
+)
+moved = changes(("O-52", "update", "paid", "12:05")).withColumn(
+    "partition_date", F.lit("2026-11-21")
+)
+paid = changes(("O-53", "update", "paid", "12:05"))
+
+upsert(batch, gallery, ORDERS | {"hoodie.datasource.write.operation": "insert"})
+upsert(moved, gallery)
+upsert(paid, gallery, ORDERS | {"hoodie.datasource.write.operation": "bulk_insert"})
+rows_of(gallery)
+
+# %% [markdown]
+# Three orders, six rows. A count by key finds all three, and would in your tables. Here no version is lost, so
+# the same query gives the newest version of each doubled order, in the partition of its creation:
+
+# %%
+spark.read.format("hudi").load(gallery).createOrReplaceTempView("broken")
+doubles = spark.sql("""
+    SELECT order_id, count(*) AS rows, max_by(status, order_ts) AS status,
+           max(order_ts) AS order_ts, min(partition_date) AS partition_date
+    FROM broken GROUP BY order_id HAVING count(*) > 1 ORDER BY order_id
+""").toPandas()
+doubles
+
+# %% proof="The gallery has three orders with two rows each, and the query keeps the newest of each."
+assert list(doubles["order_id"]) == ["O-51", "O-52", "O-53"] and set(doubles["rows"]) == {2}
+assert list(doubles["status"]) == ["new", "paid", "paid"]
 
 # %%
 spark.stop()

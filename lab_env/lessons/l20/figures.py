@@ -12,6 +12,14 @@ KB = 1000
 LATER = 3  # commits for which the chart continues the lines beyond those that were measured
 
 
+def commits_until_even(written: pd.DataFrame, compaction: int) -> float:
+    """Return the number of commits after which both table types have written the same bytes.
+
+    `written` and `compaction` are as in `draw_break_even`.
+    """
+    return compaction / (written["cow"] - written["mor"]).mean()
+
+
 def draw_break_even(written: pd.DataFrame, compaction: int, commits: float) -> str:
     """Draw the bytes written since the last compaction, by number of commits.
 
@@ -53,7 +61,7 @@ def bill_table(bills: Mapping[str, Bill]) -> pd.DataFrame:
         NAMES[sink]: {
             "to write it, table services counted": 100 * bills[sink].write,
             "to store it for a month": 100 * bills[sink].storage,
-            "a thousand sums over all orders, fresh": 100_000 * bills[sink].query,
+            "a thousand sums over all orders, before services": 100_000 * bills[sink].query,
         }
         for sink in SINKS
     }
