@@ -221,9 +221,6 @@ def upsert(rows, path, options=ORDERS):
     rows.write.format("hudi").options(**options, **DEMO_OPTIONS).mode("append").save(path)
 
 
-# %% equivalent="04.1"
-# without ORDERS = {'hoodie.table.name': 'orders', … tioning': 'true'}: the notebook has it from before
-
 # %% [markdown]
 # Now a table with your options. The first write is the same as before. The second has three events: the
 # late payment again; a [**resend**](../docs/glossary.md#resend) of the creation of O-19, because the shop
