@@ -1,10 +1,12 @@
-"""The learner's share of the code that uses taught systems, counted in the AST, does not fall."""
+"""The learner's share of the code does not fall, and no lesson grows too long."""
 
 import ast
 
 import pytest
 
 from lab_env.course.authoring.stats import Systems, course_stats
+from lab_env.course.registry import lessons
+from lab_env.course.sections import notebook_of
 
 # Percent of the uses of Spark, Hudi, Kafka and SQL that the learner writes. A rewritten lesson
 # raises its number, and only a proof that it needs lowers it; the goal is 20 in each lesson and 30
@@ -50,6 +52,14 @@ def test_the_learners_share_does_not_fall(lesson):
 
 
 def test_the_learner_writes_thirty_percent_of_the_course():
-    lessons = course_stats()
-    written = sum(lesson.learner for lesson in lessons)
-    assert written >= 0.3 * sum(lesson.uses for lesson in lessons)
+    stats = course_stats()
+    written = sum(lesson.learner for lesson in stats)
+    assert written >= 0.3 * sum(lesson.uses for lesson in stats)
+
+
+@pytest.mark.parametrize("lesson", lessons())
+def test_a_lesson_has_at_most_85_cells_and_2600_words(lesson):
+    cells = notebook_of(lesson).cells
+    text = [cell.source for cell in cells if cell.cell_type == "markdown"]
+    assert len(cells) <= 85
+    assert sum(len(source.split()) for source in text) <= 2_600
