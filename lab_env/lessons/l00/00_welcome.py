@@ -29,7 +29,8 @@ HTML(draw_board(board_as_sent(recording())))
 
 # %% [markdown]
 # With an hour of messages in memory that is easy. But messages never end; some arrive late, twice or broken; customers
-# ask to be forgotten; and other people query the same orders. So we need servers that outlive a notebook.
+# ask to be forgotten; and many programs read the orders while they change. So we need a log that keeps the messages, and
+# tables.
 #
 # ## Start
 #
@@ -64,8 +65,8 @@ lab.architecture()
 HTML(draw_tour())
 
 # %% [markdown]
-# Each line is one sink. The axis is the time from an order's event until a reader sees it, so the leftmost line is the
-# freshest sink. The title says whether each sink has what the shop has sent.
+# Each line is one sink, a place that Spark writes to: the share of orders that a reader can see so many seconds after
+# their event. The leftmost line is the freshest sink. The title says whether each sink has what the shop has sent.
 #
 # ## Questions
 #
@@ -189,7 +190,7 @@ table.select(columns).orderBy("order_id").show()
 # by an expression in SQL (`F.expr`):
 #
 # ```python
-# orders.where(F.col("amount") < 50).withColumn("amount", F.expr("amount * 0.9"))
+# table.where(F.col("amount") < 50).withColumn("amount", F.expr("amount * 0.9"))
 # ```
 #
 # You can use SQL as well: `orders.createOrReplaceTempView("all_orders")` gives a DataFrame a name for `spark.sql`.
@@ -414,7 +415,7 @@ lab.ledger(topic)
 
 # %% [markdown]
 # The shop misbehaves as real ones do: some events arrive *late*, some twice (a *resend*), and some are *malformed*. How
-# many messages does Kafka hold? A [**topic**](../docs/glossary.md#topic) is a list of messages, which Spark can read as a
+# many messages does Kafka hold? A [**topic**](../docs/glossary.md#topic) is a log of messages, cut into partitions, which Spark can read as a
 # table:
 
 # %%

@@ -59,7 +59,7 @@ def pays_an_order(lab, pay):
             now[order].order_ts,
         )
         expect_rows(found, lab.spark.createDataFrame([*(was | {order: paid}).values()], SCHEMA))
-    return "In a copy of a table the check paid one order, and the other rows are as they were."
+    return "In two copies of a table the check paid one order each, and no other row changed."
 
 
 def _four_orders(lab) -> str:

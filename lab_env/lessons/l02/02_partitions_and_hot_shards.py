@@ -51,9 +51,7 @@ lab
 # A topic is cut into [**partitions**](../docs/glossary.md#partition). Kafka keeps events in order only within a
 # partition. A program that reads a topic is a [**consumer**](../docs/glossary.md#consumer). Several of them form a
 # [**consumer group**](../docs/glossary.md#consumer-group) and divide the partitions among themselves. Each partition has
-# one consumer, so more consumers than partitions are of no use. (In the *share groups* of [Kafka
-# 4.2](https://kafka.apache.org/42/getting-started/upgrade/) several consumers read one partition, and its order is
-# lost.) By default Spark, too, reads each partition with one task.
+# one consumer, so more consumers than partitions are of no use. By default Spark, too, reads each partition with one task.
 #
 # Which partition gets an event? Its [**key**](../docs/glossary.md#key) decides. The client computes a
 # [**hash**](../docs/glossary.md#hash) of the key, a number that looks random but is always the same for the same
@@ -301,8 +299,9 @@ lab.check("02.2", read_partition)
 # `get_watermark_offsets(...)` returns the offset of the first event and the one after the last.
 
 # %% [markdown] hint="02.2"
-# Here the partition has `end - begin` events, so call `consumer.poll()` that many times. If a message has an `error()`,
-# raise it: a shorter list would look complete. `with Consumer(...) as consumer:` closes the consumer at the end.
+# Nothing has left this partition, so it has `end - begin` events: call `consumer.poll()` that many times. (Transactions and
+# compaction leave gaps; then read until `consumer.position(...)` has reached `end`.) If a message has an `error()`, raise it:
+# a shorter list would look complete. `with Consumer(...) as consumer:` closes the consumer at the end.
 
 
 # %% right="02.2"

@@ -78,8 +78,8 @@ records = (
 records.printSchema()
 
 # %% [markdown]
-# Kafka knows nothing about orders. A record is two byte strings, `key` and `value`, and its position:
-# `topic`, `partition`, `offset`.
+# Kafka knows nothing about orders. A record is two byte strings, `key` and `value`, its position (`topic`,
+# `partition`, `offset`) and a timestamp.
 #
 # To run a stream we add a [**sink**](../docs/glossary.md#sink) (where rows go) and a
 # [**trigger**](../docs/glossary.md#trigger) (when to look for new records). `availableNow` reads what is
@@ -318,7 +318,7 @@ lab.check("03.2", split)
 # `return parsed.where(~malformed), parsed.where(malformed)`.
 
 # %% [markdown] hint="03.2"
-# `'yesterday'` is an `order_ts`, too. What is `try_to_timestamp('yesterday')`? What is
+# `'soon'` is an `order_ts`, too. What is `try_to_timestamp('soon')`? What is
 # `NULL NOT BETWEEN ...`, and what do `where(condition)` and `where(~condition)` do with it?
 
 # %% [markdown] hint="03.2"
@@ -784,7 +784,7 @@ in_doubt.groupby("partition")["offset"].agg(["min", "max", "count"])
 # These are the messages in doubt. Now we restart the stream, on the same checkpoint and the same folder. After
 # that, a reader opens every file in the folder.
 #
-# **Predict.** Which rows does it see twice?
+# **Predict.** Which rows does it see once more than before the crash?
 
 # %%
 TWICE = ("none", "those of the last batch", "all")

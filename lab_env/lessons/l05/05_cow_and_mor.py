@@ -396,8 +396,7 @@ look("late update")
 lab.record_actual("05.p3", data_files(pictures["late update", "MERGE_ON_READ"]))
 
 # %% [markdown]
-# The fifth write brings ten **new** orders for the 21st, whose base file holds 200. The next upsert of such
-# an order must find it, and by default Hudi on Spark looks for keys in base files only. **Predict:** which
+# The fifth write brings ten **new** orders for the 21st, whose base file holds 200. **Predict:** which
 # new data files does the write make in the Merge-on-Read table?
 
 # %%
@@ -420,7 +419,8 @@ for kind in TABLES:
 
 # %% [markdown]
 # Look at the 21st. Merge-on-Read has **rewritten a base file**, as Copy-on-Write did: it does not only
-# append. An order in a log alone would not be found. And Hudi avoids small files: it puts new rows into a
+# append. By default Hudi on Spark looks for keys in base files only, so an order in a log alone would not be found
+# by its next upsert. And Hudi avoids small files: it puts new rows into a
 # file group that is still small, below 100 MB by default, and has no log yet. If there is none, it begins a
 # new file group. With an index that finds keys in logs, such as the `BUCKET` of the course's pipeline, new
 # rows go to a log (lesson 08).

@@ -197,8 +197,7 @@ assert len(small.current) == len(files) == PARTITIONS * days * batches == 240
 # DataFrames for later: a `report` that runs now and will run again, and a `dashboard` that is opened now and
 # queried later.
 #
-# `count_requests` reads the counters of Spark's own S3 client. `DEMO_OPTIONS` leave out the statistics that
-# would tell Spark which files can hold O-17.
+# `count_requests` reads the counters of Spark's own S3 client.
 #
 # **Predict:** how many requests does the query for O-17 send?
 
@@ -664,7 +663,7 @@ def board_now(path):
 lab.check("07.4", board_now)
 
 # %% [markdown] hint="07.4"
-# A DataFrame fixes the commits that it shows when it is loaded. When does the program load it?
+# When does the program load the table, and what does a DataFrame fix then?
 
 # %% [markdown] hint="07.4"
 # Load the table inside the function, with `spark.read.format("hudi").load(path)`; the rest of the query may
@@ -872,7 +871,7 @@ assert defaults["hoodie.clustering.inline"] == "false"
 # ## Key points
 #
 # - Tasks × days × batches: three good decisions multiply into many small files.
-# - A reader pays per file, not per row.
+# - Every file costs a reader some five requests, however few rows it holds.
 # - File sizing keeps files few, but each write copies earlier rows; bulk insert skips it, and clustering
 #   writes all rows once more afterwards.
 # - Clustering makes storage grow; it falls after a later commit, when the cleaner may delete what was

@@ -137,7 +137,7 @@ paid = spark.sql("""
 # We measure in files. `watch_lookup` records what Spark's S3 client reads of each object. Its chart shows
 # whether a write read only a file's [**footer**](../docs/glossary.md#footer), its last part, or also its rows.
 #
-# We try two indexes. `SIMPLE` is Spark's default: it reads the keys of the files and compares them with the
+# We try two indexes. `SIMPLE` is Hudi's default on Spark: it reads the keys of the files and compares them with the
 # batch. Three of the six files are enough, because each order names its day. The other index is `BLOOM`.
 #
 # A colleague has written the upsert. (`DEMO_OPTIONS` switch the metadata table off, so that only data files are
@@ -223,7 +223,7 @@ def upsert(rows, path, index, options):
 # `index.type` is the option of Flink's writer; the colleague took it from the shop's Flink job. Spark's writer
 # silently ignores options that it does not know. So the draft used `SIMPLE` twice.
 #
-# Now `BLOOM` itself. Whenever Hudi writes a base file, it stores three things in the footer: the smallest key,
+# Now `BLOOM` itself. By default Hudi stores three things in the footer of each base file: the smallest key,
 # the largest key, and a [**bloom filter**](../docs/glossary.md#bloom-filter), a bit pattern made of all keys.
 # The filter answers "is this key in the file?" with *certainly not* or *probably*.
 #
@@ -420,8 +420,9 @@ assert "record_index" in metadata_parts(lookups["RECORD INDEX"].after)
 # `BLOOM` needs no upkeep and reads few rows when keys rise with time, but opens more footers as the table grows. The
 # record index knows each place, and pays at each write. Lesson 20 shows `BUCKET` and `BLOOM` on a growing table.
 #
-# `SIMPLE`, `BLOOM` and `BUCKET` look only into the partition that the row names. The record index
-# knows the whole table: it is a [**global index**](../docs/glossary.md#global-index).
+# `SIMPLE`, `BLOOM` and `BUCKET` look only into the partition that the row names. Our record index
+# knows the whole table: it is a [**global index**](../docs/glossary.md#global-index). (`RECORD_LEVEL_INDEX`, without
+# `GLOBAL_`, looks only into the row's partition.)
 #
 # **A good place to pause.** To go on another day, type `lab goto 08c` in a terminal: it runs everything to
 # here again in a minute or two.
@@ -705,7 +706,7 @@ assert read_sorted["large"] == 2 < read_sorted["late"] < all_sorted
 
 # %% [markdown]
 # Two: the last file of each day, since clustering works within partitions. The late orders are now spread over
-# every file of their day. A table has *one* order. Sort by the column that most filters name.
+# every file of their day. A file has *one* order. Sort by the column that most filters name.
 #
 # **Do not cluster a table with a `BUCKET` index like this**: Hudi 1.1.1 plans it, refuses to run it, and then
 # upserts fail (lesson 07). The file sizing of lesson 07 does not help there either: the hash chooses the file.
@@ -737,7 +738,7 @@ SLOW = "round(amount) >= 990"
 read_slow = files_read(ask(SLOW))
 print("files read:", read_slow)
 
-# %% proof="A function around the column reads every file."
+# %% proof="The colleague's filter reads every file of the table."
 assert read_slow == all_sorted
 
 # %% exercise="08.4"

@@ -15,7 +15,7 @@
 #
 # ## Questions
 #
-# - An order was paid a minute ago, and the dashboard says that it was not. Who is wrong?
+# - Two readers of one table count the paid orders and disagree. Who is wrong?
 # - Two queries of one table, at the same moment, give two totals. Which one may go on an invoice?
 # - The cheap query leaves something out. What exactly?
 #
@@ -222,7 +222,7 @@ ask_all("before", "cow", "mor")
 
 # %%
 dashboard = read_orders(TABLES["cow"], "snapshot")
-opened_only = read_orders(TABLES["cow"], "snapshot")  # nobody asks it anything before the update
+opened_only = read_orders(TABLES["cow"], "snapshot")
 spark.sql(f"CREATE TABLE orders_cow USING hudi LOCATION '{TABLES['cow']}'")
 
 
@@ -277,7 +277,7 @@ assert ratio["updated"] > 1.7 and 0.8 < ratio["compacted"] < 1.25
 # One of the twelve answers is out of date: **read-optimised on Merge-on-Read, after the update, says 0**. The 250 payments are in a log, and
 # this query opens no log. The compaction put them into a base file.
 #
-# Look at the bytes, too. It is often said that a snapshot query costs the same on both table types. It does while there is no log. With a
+# Look at the bytes, too. A snapshot query costs the same on both table types while there is no log. With a
 # log, the correct answer costs more on Merge-on-Read, and the read-optimised query is cheap because it skips the log.
 #
 # On Copy-on-Write the read-optimised type is accepted and changes nothing: there is no log to skip. In SQL a second name can stand for a
@@ -464,7 +464,7 @@ assert new_files == [("20", "log"), ("21", "base")]
 # 40.00 too much: **half a commit**. The table was never in this state, neither before the commit nor after it. The X-ray shows two new files of one
 # commit, a log for the 20th and a base file for the 21st. Which rows are right, and which are not?
 #
-# ### Exercise 09.3 · Who is shown wrong?
+# ### Exercise 09.3 · Which orders are shown wrong?
 #
 # Complete the function. It finds the orders of the table at `path` that the two query types show differently: with another status or amount, or in one
 # of the two only. It returns their `order_id`, each once, in one column. The check has tables of its own.
@@ -586,7 +586,7 @@ assert set(three["read_optimized"].index) == {"O-17", "O-1017", "O-1201"}
 # So a read-optimised query does **not** show "the table as of the last compaction". It shows the newest base file of each file group, and some groups may
 # be newer than others. You can be sure that it shows a committed state only while no file group has a log, as right after the compaction.
 #
-# What it lacks depends on the index. This table has Hudi's default. The course's pipeline has the index `BUCKET` (lesson 08), with two buckets per day.
+# Does this depend on the index? This table has Hudi's default. The course's pipeline has the index `BUCKET` (lesson 08), with two buckets per day.
 # With this index 20 orders of one day are written, and then 20 more of the same day.
 #
 # **Predict:** how many of the 40 orders does a read-optimised query return?
@@ -802,7 +802,7 @@ boards = {
 board = pd.concat({at: as_frame(rows).set_index("status") for at, rows in boards.items()}, axis=1)
 board.droplevel(1, axis=1).sort_index()
 
-# %% name="board" proof="Your board is the same for both names; the read-optimised one has 40 euros too much paid."
+# %% name="board" proof="Your board is the same for both names; the read-optimised one shows 40 euros too much as paid."
 shown = board.droplevel(1, axis=1)
 assert (shown["orders_mor"] == shown["orders_mor_ro"]).all()
 assert dict(shown["until today"] - shown["orders_mor"]) == {"new": 0, "paid": 40}

@@ -102,7 +102,7 @@ start_stream(events(spark.readStream)).awaitTermination()
 #
 # [**Time travel**](../docs/glossary.md#time-travel) is a query of the table as it was at an earlier moment. A moment is written as
 # digits, as on the timeline (`"20261121123456789"`), or as text (`"2026-11-21 12:34:56.789"`). Time travel knows only when the
-# table was written, which is now. The shop's 09:00 is `order_ts`, and that is data.
+# *table* was written: today, a minute ago. The shop's 09:00 is in `order_ts`, which is data.
 #
 # ### Exercise 10.1 · As it was
 #
@@ -785,7 +785,8 @@ assert "Cleaner" in amount_of("O-25", as_of(KEPT["cow"], before["cow"].instants[
 # rows, without an error (lesson 05).
 #
 # **Merge-on-Read** lost nothing. All logs are in one file slice, with one base file, and that slice is the newest: there was nothing to clean.
-# Such a table remembers all that its active timeline lists, until somebody compacts. The compaction begins a new slice, the cleaner takes the
+# Such a table remembers all that its active timeline lists, until somebody compacts. (Here were four delta commits; by
+# default Hudi compacts after five.) The compaction begins a new slice, the cleaner takes the
 # old one, and the past goes with it (lesson 06).
 #
 # The COW table has a savepoint on its second write, and time travel to it is refused. What is it good for?

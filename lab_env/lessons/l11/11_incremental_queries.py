@@ -963,8 +963,8 @@ assert differ["new"] == erased and (differ.drop("new") == 0).all()
 # > - A scheduler starts a stream like that of 11.4; its
 # >   [checkpoint](https://spark.apache.org/docs/3.5.7/structured-streaming-programming-guide.html#recovering-from-failures-with-checkpointing)
 # >   lies in the store, not on the machine.
-# > - Releases differ in where a window begins. Run the four windows of this lesson again when you upgrade Hudi
-# >   ([release notes](https://hudi.apache.org/releases/release-1.0.0)).
+# > - Releases differ in where a window begins. It belongs to the window in [1.0](https://hudi.apache.org/releases/release-1.0.0),
+# >   not before and not in 1.1. Run the four windows of this lesson again when you upgrade Hudi.
 #
 # ## Key points
 #

@@ -109,8 +109,8 @@ write(make_orders("id <= 1000", "new", "10:00"), "cow", "mor")
 # %% [markdown]
 # ## One change, two images
 #
-# With [**change data capture**](../docs/glossary.md#change-data-capture) (CDC) a table delivers its current
-# rows and also each change that led to them. Hudi's [**CDC query**](../docs/glossary.md#cdc-query) returns one
+# [**Change data capture**](../docs/glossary.md#change-data-capture) (CDC) delivers each insert, update and delete
+# of a source, with the row before and after. A Hudi table can be such a source. Its [**CDC query**](../docs/glossary.md#cdc-query) returns one
 # row per change. These rows are the table's [**change feed**](../docs/glossary.md#change-feed). The option
 # `hoodie.table.cdc.enabled` switches it on when the table is created.
 #
@@ -161,8 +161,8 @@ first = {kind: lab.xray(path).instants[0].requested for kind, path in TABLES.ite
 feed(TABLES["cow"], first["cow"]).select("op", "ts_ms").show(3)
 
 # %% [markdown]
-# Each row has four columns. `op` is `i` for an insert, `u` for an update and `d` for a delete. `ts_ms` is the
-# *requested* time of the commit. `before` and `after` are the [**images**](../docs/glossary.md#image): the
+# Each row has four columns. `op` is `i` for an insert, `u` for an update and `d` for a delete. `ts_ms` is,
+# despite its name, no milliseconds but the *requested* time of the commit, as text. `before` and `after` are the [**images**](../docs/glossary.md#image): the
 # whole row before and after the change, as JSON text. An insert has no image before, a delete none after.
 #
 # To compute with images we need columns. A colleague's function makes them, and sums what the ten payments are
@@ -349,7 +349,7 @@ assert by_commit.to_numpy().tolist() == [[0, 10, 0], [1, 1, 0], [0, 0, 2]]
 #
 # Write a function that reconstructs one order's life. It gets parsed changes like `changes` and an `order_id`. It
 # returns a list: first the status *before* the first change, then the status after each change, and `None` where
-# the order does not exist. The rows of a feed come in any order.
+# the order does not exist. Do not rely on the order of a feed's rows.
 #
 # For O-12 that is `["new", "paid", "cancelled"]`.
 
@@ -662,8 +662,8 @@ assert euro(old) + sum(moves.values()) == now
 assert moves["gift wrap"] == 25
 
 # %% [markdown]
-# Everything is explained, to the cent. O-1001 counts twice: it came with the new orders and left with the
-# erasures.
+# Everything is explained, to the cent. O-1001 is in two of the steps and adds up to 0: in with the new orders, out with
+# the erasures.
 #
 # ### Exercise 12.4 · Totals and bookmark in one commit
 #
@@ -960,11 +960,12 @@ for _ in range(2):
         run_job(todo)
 found
 
-# %% proof="The third run finds nothing, and every total is right."
+# %% proof="The third run finds nothing, and every total agrees with the table."
 assert found == [1, 0] and outdated() == []
 
 # %% [markdown]
-# One change, then none, and all customers are right. Would the same bookmark do for an incremental query? We give
+# One change, then none, and every total agrees with the table. (The ghost's money is in both. The feed cannot repair
+# that: keep a list of erased keys, as in lesson 22.) Would the same bookmark do for an incremental query? We give
 # both queries the *requested* time of the third commit, which cancelled O-12:
 
 # %% name="two-clocks"

@@ -18,7 +18,7 @@
 # - Spark writes the table. The analysts use Trino, and a colleague reads it from plain Python. Do all of them get the same
 #   answer?
 # - The table has a new day. Which engines see it?
-# - Trino draws the board in the hall. Is it right?
+# - Three engines draw the board in the hall. Which of them is right?
 #
 # ## Objectives
 #
@@ -27,7 +27,7 @@
 # - write a table so that other engines find it by its name (13.1),
 # - register a partition that the metastore does not list (13.2),
 # - query a Merge-on-Read table from Python, without Java (13.3),
-# - compact a Merge-on-Read table for readers that see base files only (13.4).
+# - put right what an engine shows of a Merge-on-Read table (13.4).
 #
 # ## What you need
 #
@@ -183,7 +183,7 @@ def save(rows, table, more):
 # Your function writes 1,200 orders into a table of each type. A second commit to each table marks ten orders of the 20th as
 # paid, O-17 among them, and adds ten new orders of the 21st.
 #
-# **Predict:** how many table names does the metastore list then? (In lesson 09 a name stood for a query type.)
+# **Predict:** how many table names does the metastore list then?
 
 # %%
 lab.predict("13.p1", ..., tolerance=0)
@@ -320,7 +320,7 @@ assert known == ["partition_date=2026-11-20"] and len(shown) == 2
 
 # %% [markdown]
 # Ten returns are missing in Trino, without an error. Trino asks the metastore for the partitions, and the metastore lists only
-# one. Spark asks the table itself. Do not check it in Spark: for a Hudi table `SHOW PARTITIONS` lists the folders, whatever the
+# one. Spark asks the table itself. Spark cannot tell you: for a Hudi table its `SHOW PARTITIONS` lists the folders, whatever the
 # metastore knows.
 #
 # ### Exercise 13.2 · Register the new partition
@@ -536,7 +536,8 @@ def in_duckdb(sql, address, options=None):
 # | Trino | `SELECT ... FROM orders_mor FOR TIMESTAMP AS OF TIMESTAMP '... UTC'` |
 # | hudi-rs | `HudiReadOptions().with_as_of_timestamp('...')` |
 #
-# Trino's SQL has no words for changes, so we try Spark's function, `hudi_table_changes`.
+# Trino's Hudi connector has no function for changes (its Delta Lake connector has `table_changes`), so we try Spark's,
+# `hudi_table_changes`.
 
 # %% equivalent="13.3"
 # without .with_storage_options(STORE): the lab has put the same into the environment
@@ -703,7 +704,7 @@ if with_trino:
 # the last commit, completed after it, comes once more.
 #
 # Trino's filter compares the requested time, so `_hoodie_commit_time` works as its bookmark here. But a filter is no incremental query.
-# It scans all files of the table, and on Merge-on-Read it misses the logs: ten of twenty. With two writers, a commit that was requested
+# It opens every file of the table, and on Merge-on-Read it misses the logs: ten of twenty. With two writers, a commit that was requested
 # before the bookmark and completed after it never passes the filter.
 #
 # ### The board in the hall

@@ -348,7 +348,7 @@ assert [arrival.late for arrival in by_hand].count(True) == 6
 # Each dot is an order: its event time is on the vertical axis, its arrival on the horizontal one. The
 # staircase is the watermark. The minutes that it has closed are grey.
 #
-# The watermark follows the newest event time, and it never goes back. What if a phone's clock is
+# The watermark follows the newest event time. What if a phone's clock is
 # wrong? An order of the year **2999** arrives. This query has a checkpoint, so that we can stop and
 # restart it.
 
@@ -699,7 +699,7 @@ assert flat[-1] < 1.6 * flat[0] and 3 * flat[-1] < grows[-1]
 #
 # ### Changing a running query
 #
-# State is in the checkpoint, so it survives a crash. What else does the checkpoint keep? Somebody wants this
+# State is in the checkpoint, so it survives a crash. Somebody wants this
 # query on RocksDB and with four partitions instead of one, changes both settings, and restarts it. **Predict:**
 # which of them takes effect?
 

@@ -597,9 +597,9 @@ assert began_a[0] < began_b[0] and log[0]["status"] == "paid" and log[0]["lsn"] 
 # time and loses in `by_time`. (The picture is not to scale.) The nightly job has the same hole: had it run right
 # after B committed, it would never select A's change.
 #
-# The log is right: a row stays locked until its transaction ends, so for one row the LSN never falls. Across rows
-# it may: A could have changed another order long before. So `commit_lsn` puts whole transactions in the order of
-# their commits.
+# The log is right: a row stays locked until its transaction ends, so for two changes of one row the LSN never falls.
+# But a snapshot's read has a position, too: a change may be written before it and committed after it, and then has
+# the lower LSN. So `log_position` orders by the commit first.
 #
 # ### One transaction, two batches
 #

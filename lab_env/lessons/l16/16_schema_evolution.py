@@ -877,7 +877,7 @@ assert tuple(by_status.loc["paid"]) == (30, 10) and tuple(by_status.loc["new"]) 
 # Marketing says *state* where the table says `status`. Hudi renames a column only with [**schema on
 # read**](../docs/glossary.md#schema-on-read): columns get numbers, a history of their names lies next to the
 # timeline, and a reader that uses it translates. Hudi's documentation calls this
-# [experimental](https://hudi.apache.org/docs/schema_evolution), and after a rename there is no way back: older files
+# [experimental](https://hudi.apache.org/docs/schema_evolution), and renaming back does not undo it: older files
 # keep the old name. So we rename on the copy. Then a writer goes on under the new name, with ten rows of Friday.
 
 # %%

@@ -225,7 +225,7 @@ assert after_kill == frozen and writer.process.poll() is not None
 # ### Exercise 17.1 · What will a restart do?
 #
 # You know three numbers: the newest batch in `offsets`, in `commits`, and in a complete commit of the table (-1:
-# none). Write a function that returns what a restart does first:
+# none). New messages wait in the topic. Write a function that returns what a restart does first:
 #
 # - the number of the batch that Spark runs,
 # - `"again"` if its messages are those of an old plan, `"new"` if they are planned now,
@@ -881,7 +881,7 @@ assert reported == (30, 30)
 # %% [markdown]
 # ### Exercise 17.5 · Who notices a lost file?
 #
-# Seventy orders are gone, and the job raised no error. One of its options is to blame. Find out which, and write
+# Seventy orders are gone, and the job raised no error. Find out why, and write
 # `count_with_spark`. With `metadata=True` it is the repaired job: a lost file causes Spark's error. With `False` it
 # counts as last night; we compare both ways below. The check uses copies of the table, one of them without its base
 # file.
@@ -1010,7 +1010,7 @@ assert verdicts["base file: lost"] == ("error: FileNotFoundException", lost, "er
 #   table**](../docs/glossary.md#metadata-table). (Last night's read ignored that list. A *write* with the same option
 #   [deletes it](https://github.com/apache/hudi/pull/5186), for everybody.)
 #
-# Afterwards you need an older version of the object (bucket versioning) or a copy. Without one, restore to a savepoint
+# To repair such damage you need an older version of the object (bucket versioning) or a copy. Without one, restore to a savepoint
 # from before the damaged commit, if there is one (lesson 10), and replay the events since.
 
 # %% [markdown] tags=["instructor"]

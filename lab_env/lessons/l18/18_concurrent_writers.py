@@ -406,8 +406,8 @@ assert one_rule_after == [("O-201", "new"), ("O-202", "cancelled")]
 #
 # Write the function `write_now`. It gets the corrections of the backfill and the next batch of the stream, two
 # DataFrames like those of `make_orders`; all of their orders are in the table already. It returns the corrections that
-# can be written at the same time as this batch without a conflict. The others wait. Return as many as you can: the
-# check objects when too many wait needlessly.
+# can be written at the same time as this batch without a conflict. The others wait. Let none wait whose
+# day the batch does not touch.
 
 
 # %% exercise="18.2"

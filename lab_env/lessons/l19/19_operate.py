@@ -352,7 +352,7 @@ by_listener = "its last number" if during_freeze["listener"] == [0] else "the tr
 lab.record_actual("19.p2", by_listener)
 during_freeze
 
-# %% name="a-hung-process" proof="A hung process says nothing, its last report 0; a count from outside, 100."
+# %% name="a-hung-process" proof="A hung process is silent, its last report says 0, and the count from outside says 100."
 assert (
     during_freeze["spark"] == [0]
     and during_freeze["hudi"] == [0]
@@ -908,8 +908,8 @@ assert len(of_b) == 3 and of_b["value"].sum() == 0
 #
 # What if an instant is *requested* or *inflight* for hours? Find out who began it, and whether it still runs. With one
 # writer, the table's next write rolls a dead one back; with several, cleaning does, once its heartbeat has expired
-# (lesson 18). **Never delete a file of the timeline**: the data files of the write stay, and nothing
-# records which write they belong to.
+# (lesson 18). **Never delete a file of the timeline**: the data files of the write stay, no rollback
+# will remove them, and once the timeline starts after their time, readers take them for committed.
 #
 # ### The board
 #
@@ -971,7 +971,7 @@ spark.stop()
 #
 # ## What's next
 #
-# Lesson 20 takes the three sinks of the articles through one stream, and says what each costs.
+# Lesson 20 compares three sinks: JSON files, Copy-on-Write and Merge-on-Read, and says what each costs.
 #
 # ### Appendix · Five knobs
 #

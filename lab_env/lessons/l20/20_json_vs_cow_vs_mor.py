@@ -435,7 +435,7 @@ runs.where("factor = 1 AND index = 'bucket'").select(
 # ### Exercise 20.3 · The break-even
 #
 # Complete the function. `runs` has the columns that you see, for both indexes and all factors, and
-# the metrics `bytes written` (of a commit) and `compaction bytes`. Take the median of each. Return
+# the metrics `bytes written` (of a commit) and `compaction bytes`. Use the column `median`. Return
 # one row per `index` and `factor`, with the break-even as the column `commits`. Where the commits of
 # Merge-on-Read save nothing, it is NULL. Use SQL or DataFrames.
 
@@ -618,7 +618,7 @@ rounds["20-uniform", "aggregate, tidy: warm s"].map(lambda found: [round(s, 2) f
 
 # %% [markdown]
 # These are the seconds that the sum over all orders took, round by round, with 20 percent updates and after the
-# services. Is one of the tables slower than the files?
+# services.
 #
 # ### Exercise 20.4 · When is it a difference?
 #

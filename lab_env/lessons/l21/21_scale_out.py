@@ -487,7 +487,8 @@ assert set(batches["commits that say so"]) == {1}
 # Files that the dead task had begun are not in the table: by their markers the commit finds and removes them.
 #
 # > **Documented, not measured** ([Spark 3.5](https://spark.apache.org/docs/3.5.7/configuration.html)). Four
-# > failures of *one* task end the batch (`spark.task.maxFailures`); with `local[2]` the first one does. A machine
+# > failures of *one* task end the query (`spark.task.maxFailures`), and its restart does the batch again; with
+# > `local[2]` the first one does. A machine
 # > without power is worse than a crash: it reports nothing, and only looks slow until a standalone master drops it
 # > after 60 s ([`spark.worker.timeout`](https://spark.apache.org/docs/3.5.7/spark-standalone.html); 20 s in this
 # > lab). With other masters `spark.network.timeout` decides, 120 s.
@@ -897,8 +898,8 @@ assert (board["in the table"] == board["as sent"]).all() and board["as sent"].mi
 # >   [`spark.network.crypto.enabled`](https://spark.apache.org/docs/3.5.7/security.html).
 # > - New partitions of a topic move keys, so the events of a key lose their order there
 # >   ([Kafka](https://kafka.apache.org/41/operations/basic-kafka-operations/#modifying-topics)).
-# > - The buckets of a simple bucket index are fixed when the table is created: choose their number for the data to
-# >   come, not for today's cores ([Hudi](https://hudi.apache.org/docs/indexes)).
+# > - No write changes the number of buckets of a simple bucket index. Choose it for the data to come, not for today's
+# >   cores ([Hudi](https://hudi.apache.org/docs/indexes)).
 #
 # ## Key points
 #

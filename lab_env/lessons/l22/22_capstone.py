@@ -538,7 +538,7 @@ NOTE = """
 """
 
 # %% [markdown]
-# The exam takes some minutes, and ends at the first refused phase. Mend that, and run the cell again for a new exam. If
+# The exam takes some minutes, and ends at the first refused phase. Fix it, and run the cell again for a new exam. If
 # there is no `build` of yours in this kernel, you watch the reference answers take it; that gives no certificate.
 
 # %%
@@ -616,7 +616,7 @@ assert len(board) == exam.record.phase("questions").figures[question]
 # ## Key points
 #
 # - Start with the requirements: what is a row, what is its key, which version wins, how does it go away?
-# - A key's partition value must never change; the day of arrival does.
+# - All messages of a key must name the same partition: the day of measurement, not the day of arrival.
 # - Each step of a batch may stop anywhere and happen twice; keys that come from the data make that harmless.
 # - Forgetting takes a list, not one delete. Every message ends in exactly one place.
 # - An oracle outside the system decides what is right, not the system's own counters.
