@@ -30,8 +30,27 @@ HTML(draw_board(board_as_sent(recording())))
 # %% [markdown]
 # With an hour of messages in memory that is easy. But messages never end; some arrive late, twice or broken; customers
 # ask to be forgotten; and many programs read the orders while they change. So we need a log that keeps the messages, and
-# tables.
+# a table for all these programs.
 #
+# ## Questions
+#
+# - How does an order in a shop become a row in a table that anyone can query?
+# - What does a table on an object store consist of?
+# - How will I know that nothing was lost on the way?
+#
+# ## Objectives
+#
+# At the end of this lesson you can
+#
+# - change one row of a table on an object store, by its key (00.1),
+# - read a table as it was at an earlier moment (00.2),
+# - compute the shop's board from a table that a live load has filled (00.3).
+#
+# ## What you need
+#
+# Python and a little SQL. 30 minutes.
+
+# %% [markdown]
 # ## Start
 #
 # Every lesson begins with this cell. It starts the services if they are not running, and deletes what an earlier run of
@@ -56,35 +75,9 @@ lab.architecture()
 # is created, updated, cancelled, or erased at the customer's wish. **Kafka** stores the events and keeps those of each
 # order in sequence. **Spark** reads them as a stream and writes them to JSON files and to two Hudi tables, one of each type
 # (lesson 05). **Apache Hudi** is a library with which Spark writes ordinary Parquet files as a table whose rows have keys.
-# Such tables, with keys, updates and a history, made of files on an object store, are a
-# [**lakehouse**](../docs/glossary.md#lakehouse).
 #
-# This is one minute of live load, in a recorded run:
-
-# %%
-HTML(draw_tour())
-
-# %% [markdown]
-# Each line is one sink, a place that Spark writes to: the share of orders that a reader can see so many seconds after
-# their event. The leftmost line is the freshest sink. The title says whether each sink has what the shop has sent.
-#
-# ## Questions
-#
-# - How does an order in a shop become a row in a table that anyone can query?
-# - What does a table on an object store consist of?
-# - How will I know that nothing was lost on the way?
-#
-# ## Objectives
-#
-# At the end of this lesson you can
-#
-# - change one row of a table on an object store, by its key (00.1),
-# - read a table as it was at an earlier moment (00.2),
-# - compute the shop's board from a table that a live load has filled (00.3).
-#
-# ## What you need
-#
-# Python and a little SQL. 30 minutes.
+# Tables with transactions, updates and a history, made of ordinary files on an object store, are a
+# [**lakehouse**](../docs/glossary.md#lakehouse). It is a *streaming* lakehouse if streams write it all day.
 
 # %% [markdown]
 # ## A first table
@@ -321,7 +314,6 @@ assert len(after_update.files) == 3
 #
 # | moment | what a query shows of O-1 |
 # |---|---|
-# | before the update is requested | new |
 # | between requested and completed | new, even if the paid row is on the store already |
 # | after it is completed | paid |
 #
@@ -415,8 +407,8 @@ lab.ledger(topic)
 
 # %% [markdown]
 # The shop misbehaves as real ones do: some events arrive *late*, some twice (a *resend*), and some are *malformed*. How
-# many messages does Kafka hold? A [**topic**](../docs/glossary.md#topic) is a log of messages, cut into partitions, which Spark can read as a
-# table:
+# many messages does Kafka hold? A [**topic**](../docs/glossary.md#topic) is a log of messages, cut into partitions, which
+# Spark can read as a table:
 
 # %%
 in_kafka = (
@@ -439,8 +431,7 @@ assert acknowledged == messages > 1000
 #
 # ### Exercise 00.3 · The board
 #
-# Complete the function: it turns a DataFrame with `status` and `amount` into the shop's board, with the columns `status` and
-# `revenue`.
+# Complete the function: it computes the shop's board, with the columns `status` and `revenue`, from a DataFrame of orders.
 
 
 # %% exercise="00.3"
@@ -494,8 +485,19 @@ def revenue_by_status(rows):
 lab.use_reference("00.3")
 
 # %% [markdown]
-# We compute one board from the valid messages as they are. For the other we first write them into a Hudi table, with the
-# options from above. `parsing`, from the finished pipeline, turns messages into typed rows (lesson 03).
+# `parsing`, from the finished pipeline, turns the valid messages into typed rows (lesson 03). How many are there for how
+# many orders?
+
+# %%
+from lab_env.pipeline import parsing
+
+events = parsing.valid_events(parsing.parse(in_kafka))
+ids = [event.order_id for event in events.collect()]
+print(f"{len(ids):,} valid messages of {len(set(ids)):,} orders")
+
+# %% [markdown]
+# We compute one board from these messages as they are. For the other we first write them into a Hudi table, with the
+# options from above.
 #
 # **Predict:** how many times the table's revenue does the messages' board show?
 
@@ -504,9 +506,6 @@ TIMES = ("the same", "up to 1.2 times", "1.2 to 2 times", "over 2 times")
 lab.predict("00.p3", ..., choices=TIMES)
 
 # %%
-from lab_env.pipeline import parsing
-
-events = parsing.valid_events(parsing.parse(in_kafka))
 live_path = lab.path("live_orders")
 erasures_marked = parsing.with_deletes(events)  # an erasure deletes its row: lesson 04
 erasures_marked.write.format("hudi").options(**table_options).mode("append").save(live_path)
@@ -535,7 +534,14 @@ HTML(draw_board(board))
 
 # %% [markdown]
 # Written once, it is right for a moment. The rest of the course keeps it right: while the load goes on, when events come
-# late, and when a machine dies.
+# late, and when a machine dies. Here is one minute of live load, in a recorded run of the whole pipeline:
+
+# %%
+HTML(draw_tour())
+
+# %% [markdown]
+# Each line is one sink, a place that Spark writes to: the share of orders that a reader can see so many seconds after
+# their event. The leftmost line is the freshest sink. The title says whether each sink has what the shop has sent.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 10 minutes. Let the load run while you talk, and ask what could be missing from

@@ -337,9 +337,8 @@ assert alarm == {"coupon": 50}
 # schema, recorded in each commit. A writer compares its rows with that schema and converts, extends or refuses.
 # This is [**schema on write**](../docs/glossary.md#schema-on-write).
 #
-# We mark ten of Friday's orders as paid and write them in eleven variants, each to its own copy of the table. (No
-# file of this table contains an absolute path, so a copy of its objects is a table. `collect` and
-# `createDataFrame` keep the ten rows in memory, so that no write reads the table again.)
+# We mark ten of Friday's orders as paid and write them in eleven variants, each to its own copy of the table.
+# (`collect` and `createDataFrame` keep the ten rows in memory, so that no write reads the table again.)
 
 # %%
 from lab_env.lessons.l16.figures import SchemaTrials, columns_of
@@ -411,16 +410,16 @@ assert "SchemaBackwardsCompatibilityException" in refusals[0]
 assert "MissingSchemaFieldException" in refusals[2]
 
 # %% [markdown]
-# **Blue: something was added.** Older rows have NULL there. But a column that can never be NULL, such as
-# `F.lit("SAVE10")`, is refused: what should the older rows have?
+# - **added:** a `coupon` that may be NULL, and the field in `delivery`. Older rows have NULL there. So a `coupon` that
+#   is never NULL, such as `F.lit("SAVE10")`, is **refused**: what should the older rows have?
+# - **changed:** the whole column takes over a *wider* type, one that can hold every value of the old one: `BIGINT` for
+#   `INT`, `DECIMAL(14,2)` for `DECIMAL(12,2)`, text for `DOUBLE`. `DECIMAL(12,4)` has two digits fewer before the point
+#   and is **refused**.
+# - **as before:** if the column's own type is wider, Hudi converts the values. An exception to the rule decides *amount
+#   as text*: `DECIMAL` counts as wider than text.
 #
-# **Amber: the type changed**, for the whole column. The rule: the column takes over a *wider* type, one that can
-# hold every value of the old one, as `BIGINT` can hold those of `INT`. If the column's own type is wider, Hudi
-# converts the values; otherwise it refuses. `DECIMAL(12,4)` is not wider: it has two digits fewer before the point.
-# (One exception: `DECIMAL` counts as wider than text.)
-#
-# Text can hold every `DOUBLE`, so `weight` is text from now on, in every row, and nothing warned us. The next
-# client adds the unit, `'5.0 kg'`, and is accepted, too. Two questions that the shop asks daily:
+# So `weight` is text from now on, in every row, and nothing warned us. The next client adds the unit, `'5.0 kg'`, and is
+# accepted, too. Two questions that the shop asks daily:
 
 # %%
 WEIGHTS = "SELECT max(weight) AS heaviest, round(sum(weight), 1) AS weight_of_all FROM orders"
@@ -438,8 +437,8 @@ assert abs(lost - sum(number % 120 / 10 for number in range(440, 450))) < 0.1
 # queries run without an error, and both answers are wrong. **A successful write does not prove that the type is the
 # same.** Look at the schema after each deployment, or refuse rows whose `dtypes` are not what you expect.
 #
-# **Red: refused.** So is a missing column, unless you set the option of the last row. That row has **no
-# colour**: the schema is as before. But look at the `items` of the ten orders:
+# A missing column is refused, too, unless you set the option of the last row. Then the schema is as before. But look at
+# the `items` of the ten orders:
 
 # %%
 missing_path = paths["the same with ...set.null.for.missing.columns"]
@@ -486,9 +485,7 @@ assert sum("coupon" in event for event in sent) == 70
 # The checkpoint of the table's stream is at `checkpoint`; a new one may have any path next to it.
 # The check runs your function on copies of both.
 #
-# Two facts help. If an order comes again with an equal `order_ts`, the later write replaces it. And, as in
-# 10.4, the table stores the last batch of each
-# [identifier](../docs/glossary.md#identifier-of-a-stream), and Hudi skips batches up to that number.
+# If an order comes again with an equal `order_ts`, the later write replaces it.
 
 
 # %% exercise="16.2"
@@ -516,8 +513,8 @@ lab.check("16.2", backfill)
 # topic as a batch.
 
 # %% [markdown] hint="16.2"
-# A stream with a new checkpoint begins with batch 0. If the table already knows a batch 0, of a
-# writer of the same name, Hudi does not write it. The name is the option
+# A stream with a new checkpoint begins with batch 0. If the table already knows a batch 0 of a writer with the same
+# [identifier](../docs/glossary.md#identifier-of-a-stream), Hudi does not write it (10.4). The identifier is the option
 # `hoodie.datasource.write.streaming.checkpoint.identifier`.
 
 
@@ -580,8 +577,8 @@ assert tuple(filled.loc[0]) == (660, 70)
 
 # %% [markdown]
 # Our stream was not running. In production, stop it before a backfill: two writers of one table need a lock
-# (lesson 18). A replay has limits: it brings back orders that have been erased since, ignores changes
-# that came another way, and finds only what the topic still holds.
+# (lesson 18). A replay has limits: it brings back orders that have been erased since; an order that was changed another
+# way since keeps its newer row, without a coupon; and a replay finds only what the topic still holds.
 
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 14 minutes. The moment of the section is the heaviest parcel: wait for somebody to see why
@@ -589,13 +586,6 @@ assert tuple(filled.loc[0]) == (660, 70)
 # error. Lesson 17 comes back to that. Short of time: give 16.2 away as the batch replay.
 
 # %% [markdown]
-# > **Documented, not measured here.** A [**schema registry**](../docs/glossary.md#schema-registry) stops a breaking
-# > change at the producer: it refuses a schema version that breaks the topic's rule, before the first event. By
-# > default, readers with the new schema must be able to read older data, so readers change first. A registry checks
-# > schemas, not values, and Kafka's broker itself checks nothing. ([Confluent's
-# > guide](https://docs.confluent.io/platform/current/schema-registry/fundamentals/schema-evolution.html), read
-# > November 2026.)
-#
 # **A good place to pause.** You have a table with every coupon; the second half asks who reads it. To go on
 # another day, type `lab goto 16c` in a terminal: it runs everything to here again.
 
@@ -877,8 +867,9 @@ assert tuple(by_status.loc["paid"]) == (30, 10) and tuple(by_status.loc["new"]) 
 # Marketing says *state* where the table says `status`. Hudi renames a column only with [**schema on
 # read**](../docs/glossary.md#schema-on-read): columns get numbers, a history of their names lies next to the
 # timeline, and a reader that uses it translates. Hudi's documentation calls this
-# [experimental](https://hudi.apache.org/docs/schema_evolution), and renaming back does not undo it: older files
-# keep the old name. So we rename on the copy. Then a writer goes on under the new name, with ten rows of Friday.
+# [experimental](https://hudi.apache.org/docs/schema_evolution), and renaming back does not undo it: the files written
+# in between carry the new name. So we rename on the copy. Then a writer goes on under the new name, with ten rows of
+# Friday.
 
 # %%
 ON_READ = {"hoodie.schema.on.read.enable": "true"}
@@ -946,7 +937,8 @@ schema_history(lab, change_path)
 #
 # The new dashboard wants to read `coupon` as `voucher`. Older queries go on asking for `coupon`. Return a
 # DataFrame with all columns of the table at `path` and one more: `voucher`, with the value of `coupon`. After
-# your function, the table must still answer queries for `coupon`, in Spark and in hudi-rs.
+# your function, the table must still answer queries for `coupon`, in Spark and in hudi-rs. There are two ways: decide
+# first who pays for each of them, a writer, another reader or a new session.
 
 
 # %% exercise="16.4"
@@ -1006,10 +998,10 @@ def offer_voucher(path):
 
 
 # %% [markdown]
-# A view, such as the reference's `orders_v2`, leaves the table alone; a second column is filled for all rows. Neither
-# is free. A temporary view ends with the session; in production you need `CREATE VIEW` in the metastore (lesson 13),
-# and hudi-rs does not see it. With a second column, every writer that does not send it lacks a column. Drop the old
-# name only when nobody has asked for it for longer than your readers travel back.
+# A view, such as the reference's `orders_v2`, leaves the table alone, but a temporary one ends with the session; in
+# production you need `CREATE VIEW` in the metastore (lesson 13), and hudi-rs does not see it. A second column must be
+# filled for all rows, and every writer that does not send it lacks a column. Drop the old name only when nobody has
+# asked for it for longer than your readers travel back.
 #
 # ### The board
 #
@@ -1033,8 +1025,10 @@ assert board.to_dict("records") == board_of(sent).to_dict("records")
 
 # %% [markdown]
 # > **In production**
-# > - Let a registry refuse a breaking schema before the first event ([compatibility
-# >   rules](https://docs.confluent.io/platform/current/schema-registry/fundamentals/schema-evolution.html)).
+# > - Let a [**schema registry**](../docs/glossary.md#schema-registry) refuse a breaking schema before the first event
+# >   ([compatibility
+# >   rules](https://docs.confluent.io/platform/current/schema-registry/fundamentals/schema-evolution.html)). It checks
+# >   schemas, not values.
 # > - Engines that read through a metastore see a new column after the next [sync](https://hudi.apache.org/docs/syncing_metastore).
 # > - A backfill needs the topic's past: keep it longer than a forgotten field stays unnoticed
 # >   ([`retention.ms`](https://kafka.apache.org/41/configuration/topic-configs/#topicconfigs_retention.ms)).

@@ -28,12 +28,13 @@
 # - repair a table whose stream has lost its checkpoint (17.2),
 # - write a sink that delivers each batch once, wherever it dies (17.3),
 # - count from outside how many messages are missing (17.4),
-# - repair a job that overlooks a lost file (17.5).
+# - optional: repair a job that overlooks a lost file (17.5).
 #
 # ## What you need
 #
 # Lesson 03: the checkpoint. Lessons 04, 05 and 10: upserts, base and log files, the timeline. Lessons 13 and 14:
-# hudi-rs, `foreachBatch`. 55 minutes, with a good place to pause after the second section, and an appendix.
+# hudi-rs, `foreachBatch`. 55 minutes, with a good place to pause after the second section. An optional part with
+# exercise 17.5 and an appendix take another 16.
 
 # %% [markdown]
 # ## Start
@@ -129,7 +130,7 @@ spark = lab.start_spark(INTERPRETED)
 # ## Freeze, look, kill
 #
 # A batch leaves five [**receipts**](../docs/glossary.md#receipt) in the object store, in this order. The marker is
-# removed with the commit, the others stay.
+# removed with the commit; Spark keeps its receipts of the last 100 batches.
 #
 # | receipt | written by | says |
 # |---|---|---|
@@ -141,8 +142,8 @@ spark = lab.start_spark(INTERPRETED)
 #
 # (With the metadata table on, its commit comes before the fourth, and counts only together with it.)
 #
-# We want the moment between the third and the fourth. The next cell keeps stopping the writer's JVM (SIGSTOP) and
-# looking at the store. It accepts the moment when three looks in a row agree.
+# We want the moment between the third and the fourth. The next cell freezes the writer's JVM (SIGSTOP), looks at the
+# store and lets it go on, until it meets this moment.
 
 # %%
 from lab_env.lessons.l17.receipts import read_receipts
@@ -398,10 +399,7 @@ spark.sql("""
 """).toPandas()
 
 # %% [markdown]
-# The number belongs to `default_single_writer`, the stream's
-# [**identifier**](../docs/glossary.md#identifier-of-a-stream); this is the default one.
-#
-# Now a colleague tidies up, takes our checkpoint for temporary files, and deletes it. The table stays. The
+# A colleague tidies up, takes our checkpoint for temporary files, and deletes it. The table stays. The
 # shop sends 500 more events, and we restart the stream, from the beginning of the topic.
 #
 # **Predict:** how does that end?
@@ -442,9 +440,7 @@ assert sum(end.values()) == 1500
 # ### Exercise 17.2 · Go on
 #
 # Everything is still in the topic. Write the function that the shop calls from now on in place of the old stream.
-# The first call repairs the table, each later one goes on from there. If you
-# need an option of the sink, put its name into `IDENTIFIER`; Hudi's
-# [configurations](https://hudi.apache.org/docs/configurations) list them.
+# The first call repairs the table, each later one goes on from there.
 #
 # Events that are already in the table do no harm: an older version loses. (An erased order may come back until its
 # erasure is read, too.)
@@ -472,12 +468,13 @@ def continue_stream(table, checkpoint):
 lab.check("17.2", continue_stream)
 
 # %% [markdown] hint="17.2"
-# `start_stream` in the writer's file shows the chain of calls. What has to differ from the stream whose
-# batch was skipped?
+# The table's newest commit says whose batch it knows: `default_single_writer`. That is the default
+# [identifier](../docs/glossary.md#identifier-of-a-stream) of a stream, and an option of Hudi's sink.
 
 # %% [markdown] hint="17.2"
-# `IDENTIFIER` is `hoodie.datasource.write.streaming.checkpoint.identifier`. Add `.option(IDENTIFIER, "orders-2")` to
-# the writer: under this name the table knows no batch yet. Neither the name nor the path of the checkpoint may
+# `start_stream` in the writer's file shows the chain of calls. Set `IDENTIFIER` to
+# `"hoodie.datasource.write.streaming.checkpoint.identifier"`, and add `.option(IDENTIFIER, "orders-2")` to the
+# writer: under this name the table knows no batch yet. Neither the name nor the path of the checkpoint may
 # change from call to call.
 
 
@@ -524,9 +521,10 @@ assert after_repair.ok and after_repair.rows > gap.rows
 assert tomorrow == (1, "new", "skip")
 
 # %% [markdown]
-# The old stream would also skip its next batches, then write again, and leave a gap. Tomorrow, start the one
-# with the new identifier **and its checkpoint**. A second job under the default name has the same
-# trouble. **Give each query one checkpoint and its own identifier.**
+# The table keeps one number per [**identifier**](../docs/glossary.md#identifier-of-a-stream), the name under which a
+# stream writes. The old stream would skip its next batches, too, then write again, and leave a gap. Tomorrow, start the
+# one with the new identifier **and its checkpoint**. A second job under the default name has the same trouble. **Give
+# each query one checkpoint and its own identifier.**
 #
 # **A good place to pause.** To go on another day, type `lab goto 17c` in a terminal: it runs everything to here
 # again.
@@ -581,7 +579,7 @@ AUDIT = DEMO_OPTIONS | {
     "hoodie.datasource.write.partitionpath.field": "",
     "hoodie.datasource.write.operation": "insert",
 }
-STREAM = "audit-1"  # the stream's name, for 17.3
+STREAM = "audit-1"  # the stream's name
 audit, crashes = lab.path("audit"), {0}
 
 
@@ -625,10 +623,6 @@ assert doubled == {"rows": 80, "messages": 40}
 # Batch 0 is there twice. Spark did what it promises: [**at least once**](../docs/glossary.md#at-least-once). And
 # `insert` does not look for known keys.
 #
-# Hudi stores every option of a write whose name begins with `_`, such as `_stream_batch`, in the
-# metadata of the commit. `receipts_in(lab, table, name)`, of this lesson, collects the values of such an option along
-# the timeline, as text; for a table that does not exist it returns an empty list.
-#
 # ### Exercise 17.3 · Deliver once
 #
 # Write the function that `append` should have been. The process may die **anywhere**, before the write or right after
@@ -650,8 +644,10 @@ def deliver(rows, batch, table):
 lab.check("17.3", deliver)
 
 # %% [markdown] hint="17.3"
-# The receipt has to become visible in the same step as the rows: put it into an option of the write. `STREAM` and the
-# number name the batch. Who reads it, and when?
+# A receipt has to become visible in the same step as the rows. Hudi stores every option of a write whose name begins
+# with `_`, such as `_stream_batch`, in the metadata of the commit. `receipts_in(lab, table, "_stream_batch")` returns
+# its values along the timeline, as text; for a table that does not exist, an empty list. `STREAM` and the number name
+# the batch.
 
 # %% [markdown] hint="17.3"
 # Or do without a receipt: each message has an id that never changes, made of topic, partition and
@@ -837,9 +833,9 @@ assert lost_messages == 30
 # %% [markdown]
 # It cannot see what is missing before the first row or after the last: for that, ask the topic for its offsets.
 #
-# ### Files that are damaged
+# ### Optional · Files that are damaged
 #
-# (Short of time? Go on with the next section; nothing later needs this one.)
+# *Ten minutes; nothing later needs it. To skip it, go on with "A poisoned message".*
 #
 # A Merge-on-Read table has a hundred orders; a second write has paid thirty of them. It keeps Hudi's metadata table.
 # A colleague's job counts the orders each night. Last night the base file was lost.
@@ -881,10 +877,9 @@ assert reported == (30, 30)
 # %% [markdown]
 # ### Exercise 17.5 · Who notices a lost file?
 #
-# Seventy orders are gone, and the job raised no error. Find out why, and write
-# `count_with_spark`. With `metadata=True` it is the repaired job: a lost file causes Spark's error. With `False` it
-# counts as last night; we compare both ways below. The check uses copies of the table, one of them without its base
-# file.
+# Seventy orders are gone, and the job raised no error. Find out why, and write `count_with_spark`. With
+# `metadata=True` it is the repaired job: a lost file causes Spark's error. With `False` it counts as last night; we
+# compare both ways below. The check uses copies of the table, one of them without its base file.
 
 
 # %% exercise="17.5"
@@ -1010,20 +1005,20 @@ assert verdicts["base file: lost"] == ("error: FileNotFoundException", lost, "er
 #   table**](../docs/glossary.md#metadata-table). (Last night's read ignored that list. A *write* with the same option
 #   [deletes it](https://github.com/apache/hudi/pull/5186), for everybody.)
 #
-# To repair such damage you need an older version of the object (bucket versioning) or a copy. Without one, restore to a savepoint
-# from before the damaged commit, if there is one (lesson 10), and replay the events since.
+# To repair such damage you need an older version of the object (bucket versioning) or a copy. Without one, restore to
+# a savepoint from before the damaged commit, if there is one (lesson 10), and replay the events since.
 
 # %% [markdown] tags=["instructor"]
-# *For instructors.* 14 minutes. In 17.5 many forget that the metadata table is read by default. Before the grid,
-# let the group fill it in on a whiteboard: error, right, or wrong and silent. Short of time: leave out the expired
-# offsets, show the grid.
+# *For instructors.* 14 minutes, without the optional part. In 17.5 many forget that the metadata table is read by
+# default. Before the grid, let the group fill it in on a whiteboard: error, right, or wrong and silent. Short of time:
+# leave out the expired offsets.
 
 # %% [markdown]
 # ## A poisoned message
 #
 # Somebody sends an order whose `order_id` is null. Our writer does not validate events, so this one gets through. A
-# record key must not be null, and the write fails. This time the writer is the session of this notebook. **Finish 17.2
-# to 17.5 before you go on.**
+# record key must not be null, and the write fails. This time the writer is the session of this notebook. **Finish the
+# exercises before you go on.**
 
 # %%
 import json
