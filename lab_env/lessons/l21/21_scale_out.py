@@ -549,7 +549,7 @@ assert 0.5 < per_row[2] / per_row[1] < 2
 #
 # Cores cannot share every part of a batch: its plan, writes that wait for each other, the commit. So
 #
-# $$T(n, c) = a + b \cdot \frac{n}{c}$$
+# > `T(n, c) = a + b * n / c`
 #
 # for n rows on c cores: *a* seconds per batch, *b* core-seconds per row by the clock. **It holds only as long as
 # every core has work: at least c tasks that read and c buckets.** Least squares finds *a* and *b* from the fastest
