@@ -794,7 +794,7 @@ def clean_for(name, commit_minutes, query_minutes):
 
 
 # %% wrong="07.5"
-# expect: versions are kept where
+# expect: safe
 def clean_for(name, commit_minutes, query_minutes):
     retained = query_minutes // commit_minutes + query_minutes % commit_minutes
     spark.sql(f"""
