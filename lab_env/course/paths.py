@@ -23,14 +23,14 @@ class Step:
 
     @property
     def part(self) -> str:
-        """What to work through, in words."""
+        """The part to work through, in words."""
         names = ", ".join(f"{self.lesson.number}{letter}" for letter in self.sections) or "whole"
         return names + (f"; given: {', '.join(self.given)}" if self.given else "")
 
     @property
     def first(self) -> str:
         """The section to begin with, as `lab goto` takes it."""
-        return f"{self.lesson.number}{(*self.sections, 'a')[0]}"
+        return self.lesson.number + (self.sections[0] if self.sections else "a")
 
     @property
     def exercises(self) -> set[str]:

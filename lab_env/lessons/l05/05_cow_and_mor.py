@@ -361,7 +361,7 @@ look("delete")
 
 # %%
 def count_o21(rows):
-    """How many of these rows are of O-21."""
+    """Count the rows of O-21."""
     return rows.where("order_id = 'O-21'").count()
 
 

@@ -110,8 +110,8 @@ write(make_orders("id <= 1000", "new", "10:00"), "cow", "mor")
 # ## One change, two images
 #
 # [**Change data capture**](../docs/glossary.md#change-data-capture) (CDC) delivers each insert, update and delete
-# of a source, with the row before and after. A Hudi table can be such a source. Its [**CDC query**](../docs/glossary.md#cdc-query) returns one
-# row per change. These rows are the table's [**change feed**](../docs/glossary.md#change-feed). The option
+# of a source, with the row before and after. A Hudi table can be such a source. Its
+# [**CDC query**](../docs/glossary.md#cdc-query) returns one row per change. These rows are the table's [**change feed**](../docs/glossary.md#change-feed). The option
 # `hoodie.table.cdc.enabled` switches it on when the table is created.
 #
 # Ten orders are paid, O-17 among them. Each customer took gift wrap, so each amount rises by 2.50.
@@ -162,8 +162,8 @@ feed(TABLES["cow"], first["cow"]).select("op", "ts_ms").show(3)
 
 # %% [markdown]
 # Each row has four columns. `op` is `i` for an insert, `u` for an update and `d` for a delete. `ts_ms` is,
-# despite its name, no milliseconds but the *requested* time of the commit, as text. `before` and `after` are the [**images**](../docs/glossary.md#image): the
-# whole row before and after the change, as JSON text. An insert has no image before, a delete none after.
+# despite its name, no milliseconds but the *requested* time of the commit, as text. `before` and `after` are
+# the [**images**](../docs/glossary.md#image): the whole row before and after the change, as JSON text. An insert has no image before, a delete none after.
 #
 # To compute with images we need columns. A colleague's function makes them, and sums what the ten payments are
 # worth now:
