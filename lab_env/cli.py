@@ -355,16 +355,16 @@ def bench(
     parts: Annotated[
         list[str] | None,
         typer.Argument(
-            help="set-up, start-up, load, tour, backlog, sinks, growth, tuning, formats"
+            help="set-up, start-up, load, tour, backlog, sinks, growth, commit, tuning, formats"
         ),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="more data, more repetitions")] = False,
 ) -> None:
     """Measure this machine, the pipeline and its tables.
 
-    Without names it runs all parts but two: `tuning` changes five settings, one at a time;
-    `formats` writes one stream into Hudi, Delta Lake and Iceberg. The report is
-    `.lab/bench/index.html`.
+    Without names it runs all parts but three: `commit` records every request of a small commit
+    and compares options; `tuning` changes five other settings, one at a time; `formats` writes one
+    stream into Hudi, Delta Lake and Iceberg. The report is `.lab/bench/index.html`.
     """
     from lab_env.workbench.bench import command
 

@@ -58,6 +58,21 @@ MOR = ORDERS | {
     "hoodie.datasource.compaction.async.enable": "true",
     # ... after each fifth commit (the default, written out because lesson 06 changes it).
     "hoodie.compact.inline.max.delta.commits": "5",
+    # The driver reads the metadata table once per commit and serves its tasks. Otherwise each task
+    # reads it for itself, because Hudi's streaming sink has no timeline server unless this is set.
+    # data/commit.json.gz has the requests. Copy-on-Write does not gain: the sink closes the server
+    # after the first batch of a table without an asynchronous service.
+    "hoodie.embed.timeline.server": "true",
+}
+
+SHORT_LIVED = {
+    # For tables of a few minutes and a few files, such as the tour's: readers and writers list the
+    # folders instead of keeping a metadata table, and base files have no bloom filter, which the
+    # bucket index does not read. data/commit.json.gz has the effect on a small commit. A table that
+    # grows needs the metadata table.
+    "hoodie.metadata.enable": "false",
+    "hoodie.parquet.bloom.filter.enabled": "false",
+    "hoodie.parquet.compression.codec": "zstd",
 }
 
 CHANGES = COW | {

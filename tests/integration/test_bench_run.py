@@ -6,6 +6,7 @@ import pytest
 from botocore.exceptions import ClientError
 
 from lab_env.lessons.recorded import SINKS
+from lab_env.lessons.recorded.commit import phase_table
 from lab_env.lessons.recorded.contenders import CONTENDERS, FORMATS, MOR
 from lab_env.lessons.recorded.formats import spreads
 from lab_env.lessons.recorded.growth import VARIANTS, of
@@ -14,6 +15,7 @@ from lab_env.platform.errors import LabError
 from lab_env.platform.processes.environment import marked_processes
 from lab_env.tables.probes.bucket_usage import MeteredBucket
 from lab_env.workbench.bench import worker_client
+from lab_env.workbench.bench.commit import commit_config, measure_commits
 from lab_env.workbench.bench.config import Pace, sinks_config
 from lab_env.workbench.bench.formats import SMALL_CONTENDERS, compare_formats, formats_config
 from lab_env.workbench.bench.growth import grow, growth_config
@@ -35,6 +37,11 @@ def grown(services, before):
 @pytest.fixture(scope="module")
 def compared(services, before, tmp_path_factory):
     return compare_formats(formats_config(full=False), tmp_path_factory.mktemp("formats"))
+
+
+@pytest.fixture(scope="module")
+def asked(services, before):
+    return measure_commits(commit_config(full=False))
 
 
 @pytest.fixture(scope="module")
@@ -136,9 +143,19 @@ def test_the_tables_of_all_formats_have_the_rows_and_answers_of_the_oracle(compa
     assert all(spread.median > 0 for spread in compacted.values())
 
 
-def test_nothing_is_left_behind(grown, measured, compared, services, before):
+def test_every_phase_of_a_small_commit_shows_at_the_proxy(asked):
+    assert asked["problems"] == []
+    phases = phase_table(asked, "mor")
+    needed = {"checkpoint", "timeline", "metadata table", "markers", "data files"}
+    assert needed <= set(phases.index)
+    # Offsets and commits; requested, inflight and completed; a marker and a log per file group.
+    assert phases.loc["checkpoint", "PUT"] >= 2 and phases.loc["timeline", "PUT"] >= 3
+    assert phases.loc["markers", "PUT"] >= phases.loc["data files", "PUT"] >= 4
+
+
+def test_nothing_is_left_behind(grown, measured, compared, asked, services, before):
     assert {process.pid for process in marked_processes()} <= before
-    for name in ("growth", *(f"formats-{name}" for name in FORMATS), *SINKS):
+    for name in ("growth", "commit", *(f"formats-{name}" for name in FORMATS), *SINKS):
         bucket = MeteredBucket(services, name)
         with pytest.raises(ClientError, match="NoSuchBucket"):
             list(store.list_objects(bucket.endpoints, "bench/"))

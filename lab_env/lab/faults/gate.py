@@ -13,7 +13,7 @@ import threading
 import time
 from collections import Counter, deque
 from dataclasses import dataclass, field
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 from lab_env.tables.hudi.timeline import parse_data_name, parse_timeline_name
 
@@ -76,6 +76,8 @@ class Request:
     size: int  # bytes of its body
     status: int = 0  # HTTP status of the response; 0 until there is one
     fate: str = "passed"  # or a rule's action
+    listed: str = ""  # prefix, if it is a listing
+    seconds: float = 0.0  # until its response was complete
 
 
 @dataclass
@@ -109,9 +111,12 @@ class Rule:
 
 
 class Gate:
-    """The proxy; it runs in its own thread until it is closed."""
+    """The proxy; it runs in its own thread until it is closed.
 
-    def __init__(self, upstream: str, host: str = "127.0.0.1"):
+    It remembers the last `kept` requests.
+    """
+
+    def __init__(self, upstream: str, host: str = "127.0.0.1", kept: int = LAST_REQUESTS):
         target = urlsplit(upstream)
         if target.scheme != "http":
             raise ValueError(f"the gate forwards only plain HTTP, not {upstream}")
@@ -123,7 +128,7 @@ class Gate:
         self._tasks: set[asyncio.Task] = set()
         self._lock = threading.Lock()
         self.counts: Counter[str] = Counter()
-        self.requests: deque[Request] = deque(maxlen=LAST_REQUESTS)
+        self.requests: deque[Request] = deque(maxlen=kept)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="gate", daemon=True)
         self._thread.start()
@@ -214,11 +219,14 @@ class Gate:
             head = re.sub(rb"(?i)\r\nexpect:[^\r]*", b"", head)
         body = await _body(reader, headers)
         method, target, _ = line.split(" ", 2)
-        key = unquote(urlsplit(target).path).strip("/").partition("/")[2]
+        address = urlsplit(target)
+        key = unquote(address.path).strip("/").partition("/")[2]
+        (listed,) = parse_qs(address.query).get("prefix", [""])
         with self._lock:
             request = Request(
-                next(self._numbers), time.time(), method, key, classify(method, key), len(body)
-            )
+                next(self._numbers), time.time(), method, key, classify(method, key), len(body),
+                listed=listed,
+            )  # fmt: skip
             self.requests.append(request)
             self.counts[request.kind] += 1
             self._open[request.number] = request
@@ -226,6 +234,7 @@ class Gate:
         try:
             answer = await self._carry_out(rule, request, head + body, store)
         finally:
+            request.seconds = time.time() - request.at
             with self._lock:
                 self._open.pop(request.number, None)
         if answer is None:

@@ -937,6 +937,50 @@ assert all(spent.storage < spent.write for spent in bills.values())
 
 # %% [markdown]
 # Work and requests are most of the bill; at this size storage costs hardly anything. We have not measured backups.
+#
+# ### Appendix · Every request of one commit
+#
+# *Optional: five minutes.* A stream commits 1,000 events to a Merge-on-Read table. What does it ask the store for?
+# `lab bench commit --full` puts a proxy in front of the store and notes each request: when, and for which part of
+# the commit. The recorded run has the same commit with three sets of options:
+
+# %%
+from lab_env.lessons.recorded.commit import (
+    NO_SERVER,
+    PIPELINE,
+    SHORT_LIVED,
+    commit_chart,
+    option_table,
+    phase_table,
+)
+from lab_env.lessons.recorded.commit import caption_of as caption_of_commit
+
+small = recorded.shown("commit")
+print(caption_of_commit(small))
+HTML(commit_chart(small, "mor", (NO_SERVER, PIPELINE, SHORT_LIVED)))
+
+# %%
+phase_table(small, "mor", NO_SERVER)
+
+# %%
+option_table(small).round(2)
+
+# %% name="requests-of-a-commit" proof="Without a timeline server most requests read the metadata table, again and again."
+by_phase = {name: phase_table(small, "mor", name)["all"] for name in (NO_SERVER, PIPELINE)}
+assert by_phase[NO_SERVER]["metadata table"] > by_phase[NO_SERVER]["all"] / 2
+assert by_phase[PIPELINE]["metadata table"] < by_phase[NO_SERVER]["metadata table"] / 2
+assert phase_table(small, "mor", SHORT_LIVED).loc["all", "all"] < by_phase[PIPELINE]["all"]
+
+# %% [markdown]
+# Most of it is the [metadata table](../docs/glossary.md#metadata-table), the list of the table's files: each of the
+# tasks that write opens it, with all its log files, for itself. Nearly every such request is *repeated*: this commit
+# has asked it before. Hudi's [timeline server](https://hudi.apache.org/docs/timeline_server_service) reads the list
+# once, in the driver, and serves the tasks. Hudi's streaming sink switches it off unless you set
+# `hoodie.embed.timeline.server`, and on Copy-on-Write it closes it after the first batch.
+#
+# The third picture has no metadata table: Hudi lists the folders instead. That is cheaper while a table has a few
+# dozen files, as in the tour, and gets more expensive with each one. What is left is what the format needs: read
+# the timeline, mark what will be written, write, and complete the instant.
 
 # %%
 spark.stop()

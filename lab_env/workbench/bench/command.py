@@ -14,6 +14,7 @@ from lab_env.platform.processes.locks import exclusive
 from lab_env.platform.processes.state import folder
 from lab_env.workbench.bench import (
     backlog,
+    commit,
     format_page,
     formats,
     growth,
@@ -34,11 +35,12 @@ PARTS = {
     "backlog": "a backlog of events",
     "sinks": "JSON, COW and MOR on one stream",
     "growth": "how cost grows with the table",
+    "commit": "small commits, request by request",
     "tuning": "tuning knobs, one at a time",
     "formats": "Hudi, Delta Lake and Iceberg compared",
 }
-# Lesson 19 uses the first, docs/formats.md the second, which fetches additional jars.
-ONLY_BY_NAME = {"tuning", "formats"}
+# Lessons 20 and 19 use the first two, docs/formats.md the third, which fetches additional jars.
+ONLY_BY_NAME = {"commit", "tuning", "formats"}
 
 
 def main(parts: list[str] | None = None, full: bool = False, console: Console | None = None) -> int:
@@ -105,6 +107,7 @@ class Run:
             "backlog": self._backlog,
             "sinks": self._sinks,
             "growth": self._growth,
+            "commit": self._commit,
             "tuning": self._tuning,
             "formats": self._formats,
         }
@@ -154,6 +157,13 @@ class Run:
         self._report["growth"] = found
         self._keep("growth", found)
         self._compare(growth.commit_times(found))
+
+    def _commit(self) -> None:
+        config = commit.commit_config(self._full)
+        found = commit.measure_commits(config, self._print_progress)
+        self._report["commit"] = found
+        self._keep("commit", found)
+        self._console.print(commit.text_table(found), markup=False)
 
     def _tuning(self) -> None:
         # Separate, so that a small run does not remove a full one's results.

@@ -1,0 +1,139 @@
+"""Evaluates and draws the requests of single commits, as recorded by `lab bench commit`."""
+
+import statistics
+
+import pandas as pd
+
+from lab_env.platform.display.chart import INK, NAMES, new_panels, svg
+from lab_env.platform.display.palette import AMBER, BLUE, GREEN, GREY, PINK, SKY, VERMILION
+
+# By phase, in the order of a commit: its colour.
+PHASES = {
+    "checkpoint": AMBER,
+    "table properties": GREY,
+    "timeline": BLUE,
+    "metadata table": VERMILION,
+    "markers": PINK,
+    "data files": GREEN,
+    "cleaning": SKY,
+}
+OPERATIONS = ("HEAD", "GET", "LIST", "PUT", "DELETE")
+# Settings: the pipeline's options, with which the others are compared, and two changes of them.
+PIPELINE = "the pipeline's options"
+NO_SERVER = "no timeline server"
+SHORT_LIVED = "options for short-lived tables"
+
+
+def phase_of(operation: str, key: str) -> str:
+    """Return the phase of a streaming commit to which a request belongs: one of `PHASES`.
+
+    Args:
+        operation: one of `OPERATIONS`.
+        key: key of the object, or prefix of the listing; empty if the request deletes several
+            objects, which Hudi does only with its markers.
+    """
+    if not key:
+        return "markers"
+    if "_checkpoint/" in key:
+        return "checkpoint"
+    if "/.hoodie/metadata" in key:
+        return "metadata table"
+    if "/.hoodie/.temp" in key:
+        return "markers"
+    if "/.hoodie/timeline" in key:
+        return "cleaning" if ".clean" in key else "timeline"
+    if "/.hoodie" in key:
+        return "table properties"
+    return "cleaning" if operation == "DELETE" else "data files"
+
+
+def requests_of(run: dict, kind: str, setting: str = PIPELINE) -> pd.DataFrame:
+    """Return the requests of a recorded commit: `ms` since its start, `waited` ms, `phase` etc."""
+    (commit,) = (c for c in run["commits"] if (c["kind"], c["setting"]) == (kind, setting))
+    rows = pd.DataFrame(commit["requests"], columns=["ms", "waited", "operation", "key"])
+    return rows.assign(phase=[phase_of(row.operation, row.key) for row in rows.itertuples()])
+
+
+def phase_table(run: dict, kind: str, setting: str = PIPELINE) -> pd.DataFrame:
+    """Return one row per phase of a recorded commit, and their sum.
+
+    Columns: requests by operation, `all`, `repeated` (those that ask again what this commit has
+    asked before) and `waited ms` (the sum; requests of parallel tasks overlap).
+    """
+    rows = requests_of(run, kind, setting)
+    by_phase = rows.groupby("phase")
+    found = pd.crosstab(rows["phase"], rows["operation"]).reindex(columns=OPERATIONS, fill_value=0)
+    found["all"] = by_phase.size()
+    found["repeated"] = rows.duplicated(["operation", "key"]).groupby(rows["phase"]).sum()
+    found["waited ms"] = by_phase["waited"].sum().round().astype(int)
+    found = found.reindex([phase for phase in PHASES if phase in found.index])
+    return pd.concat([found, found.sum().to_frame("all").T]).rename_axis(columns=None)
+
+
+def commit_chart(run: dict, kind: str, settings: tuple[str, ...]) -> str:
+    """Return a chart (SVG) of every request of a commit over time, a row per phase.
+
+    There is one panel per setting, for comparison on the same scale.
+    """
+    figure, panels = new_panels(
+        [f"{NAMES[kind]}, {setting}" for setting in settings],
+        rows=len(settings),
+        width=9.6,
+        height=2.3 * len(settings),
+        one_unit=False,
+    )
+    places = {phase: place for place, phase in enumerate(reversed(PHASES))}
+    longest = 0.0
+    for panel, setting in zip(panels, settings, strict=True):
+        rows = requests_of(run, kind, setting)
+        ends = rows["ms"] + rows["waited"].clip(lower=2)
+        longest = max(longest, ends.max())
+        for phase, of_phase in rows.groupby("phase"):
+            # One line with gaps: a thousand short lines would be a hundred kilobytes.
+            times = [t for at in of_phase.index for t in (rows["ms"][at], ends[at], float("nan"))]
+            panel.plot(
+                times, [places[phase]] * len(times), color=PHASES[phase], linewidth=9,
+                solid_capstyle="butt",
+            )  # fmt: skip
+            panel.text(
+                1.01, places[phase], f"{len(of_phase):,}", va="center", color=INK,
+                transform=panel.get_yaxis_transform(),
+            )  # fmt: skip
+        panel.text(1.01, 1.03, f"{len(rows):,} requests", color=INK, transform=panel.transAxes)
+        panel.set_yticks(list(places.values()), list(places))
+        panel.set_ylim(-0.6, len(places) - 0.4)
+    panels[-1].set_xlim(0, longest * 1.02)
+    panels[-1].set_xlabel("milliseconds since the batch began")
+    return svg(figure)
+
+
+def option_table(run: dict) -> pd.DataFrame:
+    """Return each setting's median costs per commit, by table type.
+
+    Columns: `seconds`, `CPU s`, `requests`, and the first three as a multiple of the pipeline's,
+    each the median over rounds of the ratio within a round.
+    """
+    rows = pd.DataFrame(run["options"])
+    measures = ["seconds", "CPU s", "requests"]
+    base = rows[rows["setting"] == PIPELINE].set_index(["kind", "round"])[measures]
+    ratios = rows.join(base, on=["kind", "round"], rsuffix=" of the pipeline")
+    for measure in measures:
+        rows[f"× {measure}"] = ratios[measure] / ratios[f"{measure} of the pipeline"]
+    columns = [*measures, *(f"× {measure}" for measure in measures)]
+    return rows.groupby(["kind", "setting"], sort=False)[columns].median()
+
+
+def caption_of(run: dict) -> str:
+    """Return a caption with the date, machine and size of a run."""
+    size = run["size"]
+    return (
+        f"Measured {run['made'][:10]} on {run['cores']} cores: {size['changes']:,} events into"
+        f" {size['orders']:,} orders in four partitions; of {size['commits']} commits the one with"
+        " the median number of requests. The proxy that notes each request makes the commit slower."
+    )
+
+
+def median_commit(commits: list[list]) -> list:
+    """Return the commit with the median number of requests, the lower of two."""
+    middle = statistics.median_low([len(commit) for commit in commits])
+    return next(commit for commit in commits if len(commit) == middle)

@@ -1,0 +1,114 @@
+"""Each request of a commit belongs to one phase, and no request is lost or counted twice."""
+
+import pytest
+
+from lab_env.lab.faults.gate import Request
+from lab_env.lessons import recorded
+from lab_env.lessons.recorded.commit import (
+    NO_SERVER,
+    OPERATIONS,
+    PHASES,
+    PIPELINE,
+    SHORT_LIVED,
+    commit_chart,
+    option_table,
+    phase_of,
+    phase_table,
+    requests_of,
+)
+from lab_env.pipeline import options
+from lab_env.workbench.bench import commit
+
+TABLE = "orders_mor"
+KEYS = {
+    ("PUT", "_checkpoint/offsets/.7.3b2c.tmp"): "checkpoint",
+    ("LIST", f"{TABLE}/.hoodie/timeline/"): "timeline",
+    ("PUT", f"{TABLE}/.hoodie/timeline/20261122101500123.deltacommit.requested"): "timeline",
+    ("PUT", f"{TABLE}/.hoodie/timeline/20261122101500123.clean.requested"): "cleaning",
+    ("GET", f"{TABLE}/.hoodie/hoodie.properties"): "table properties",
+    ("GET", f"{TABLE}/.hoodie/metadata/files/files-0000-0_0-1-2_20261122101500123.hfile"): (
+        "metadata table"
+    ),
+    ("PUT", f"{TABLE}/.hoodie/metadata/.hoodie/.temp/20261122101500123/m"): "metadata table",
+    ("PUT", f"{TABLE}/.hoodie/.temp/20261122101500123/p=1/f.marker.CREATE"): "markers",
+    ("DELETE", ""): "markers",
+    ("PUT", f"{TABLE}/p=1/f_0-1-2_20261122101500123.parquet"): "data files",
+    ("DELETE", f"{TABLE}/p=1/f_0-1-2_20261122101500123.parquet"): "cleaning",
+}
+
+
+@pytest.mark.parametrize(("request_", "phase"), KEYS.items())
+def test_a_request_belongs_to_the_part_of_the_commit_that_its_key_names(request_, phase):
+    assert phase_of(*request_) == phase
+    assert phase in PHASES
+
+
+def stream_of(batches: int, each: int) -> list[Request]:
+    """Return a stream's requests: for each batch its offsets, written and renamed, and others."""
+    keys = []
+    for number in range(batches):
+        keys += [f"t/_checkpoint/offsets/.{number}.ab.tmp", f"t/_checkpoint/offsets/{number}"]
+        keys += [f"t/{TABLE}/p=1/{number}-{part}" for part in range(each - 2)]
+    return [Request(n, n / 10, "PUT", key, "", 0) for n, key in enumerate(keys)]
+
+
+def test_a_commit_is_all_that_a_stream_asks_from_one_batch_to_the_next():
+    commits = commit._commits(stream_of(batches=6, each=5))
+    assert [len(requests) for requests in commits] == [5, 5, 5]  # not the first two, nor the last
+    assert [requests[0].key for requests in commits] == [
+        f"t/_checkpoint/offsets/.{number}.ab.tmp" for number in (2, 3, 4)
+    ]
+
+
+def test_a_listing_is_a_request_for_its_prefix_and_times_count_from_the_batch():
+    listing = Request(1, 12.5, "GET", "", "read", 0, listed=f"t/{TABLE}/p=1/", seconds=0.0021)
+    assert commit._row(listing, 12.0, "s3a://bucket/t") == (500.0, 2.1, "LIST", f"{TABLE}/p=1/")
+
+
+def test_the_table_of_phases_counts_each_request_once_and_names_the_repeated_ones():
+    rows = [(0, 1, "PUT", "_checkpoint/offsets/1")] + 3 * [(5, 2, "HEAD", f"{TABLE}/p=1/f")]
+    run = {"commits": [{"kind": "cow", "setting": PIPELINE, "requests": rows}]}
+    found = phase_table(run, "cow")
+    assert found.loc["data files", ["HEAD", "all", "repeated", "waited ms"]].tolist() == [
+        3,
+        3,
+        2,
+        6,
+    ]
+    assert found.loc["all", "all"] == 4
+
+
+def test_settings_are_compared_with_the_pipeline_within_each_round():
+    rows = [
+        {"kind": "cow", "setting": name, "round": number, "seconds": s, "CPU s": 1, "requests": 9}
+        for number, (ours, other) in enumerate([(1.0, 2.0), (4.0, 2.0), (1.0, 1.0)], 1)
+        for name, s in ((PIPELINE, ours), ("other", other))
+    ]
+    found = option_table({"options": rows})
+    assert found.loc[("cow", "other"), "× seconds"] == 1.0
+    assert found.loc[("cow", PIPELINE), "seconds"] == 1.0
+
+
+def test_each_setting_changes_the_pipelines_options():
+    for name, setting in commit.SETTINGS.items():
+        for kind in setting.kinds:
+            changed = commit.KINDS[kind] | setting.options != commit.KINDS[kind]
+            assert changed == (name != PIPELINE), name
+    assert commit.SETTINGS[SHORT_LIVED].options == options.SHORT_LIVED
+
+
+def test_the_delivered_run_draws_every_request_and_compares_every_setting():
+    run = recorded.delivered("commit")
+    assert run["problems"] == []
+    for kind, settings in commit.DRAWN.items():
+        for setting in settings:
+            rows = requests_of(run, kind, setting)
+            assert set(rows["operation"]) <= set(OPERATIONS)
+            assert len(rows) == phase_table(run, kind, setting).loc["all", "all"]
+    assert f"{len(requests_of(run, 'mor', NO_SERVER)):,} requests" in commit_chart(
+        run, "mor", (NO_SERVER, PIPELINE)
+    )
+    compared = {(row["kind"], row["setting"]) for row in run["options"]}
+    wanted = {(kind, name) for name, s in commit.SETTINGS.items() for kind in s.kinds}
+    assert compared == wanted
+    assert {row["round"] for row in run["options"]} == set(range(1, run["size"]["rounds"] + 1))
