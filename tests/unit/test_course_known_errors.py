@@ -36,6 +36,32 @@ def test_a_card_has_cause_and_fix_as_text_and_leads_to_its_section():
     assert "docs/troubleshooting.md#tablenotfoundexception-hoodie-table-not-found-in-path" in html
 
 
+LOST = "Some data may have been lost because they are not available in Kafka any more"
+S3 = "Unable to execute HTTP request"
+UNREAD = "Failed to retrieve files in partition d from metadata"
+# Texts of Hudi 1.1.1, of Spark's Kafka source 3.5.7 and of the AWS SDK 1.12.262.
+TEXTS = {
+    f"{S3}: Timeout waiting for connection from pool": "`Timeout waiting",
+    f"{S3}: Connect to 127.0.0.1:9000 failed": "`Unable to execute",
+    f"offset was changed from 90 to 30, some data may have been missed.\n{LOST}": "`... are gone",
+    f"OffsetOutOfRangeException: Fetch position is out of range\n{LOST}": "`Some data may",
+    "ts(Part -ts) field not found in record. Acceptable fields were :[id]": "`... field not",
+    "Could not delete instant [==>20261126120000000__commit__INFLIGHT]": "`Could not delete",
+    "Could not sync using the meta sync class org.apache.hudi.hive.HiveSyncTool": "`Could not sync",
+    "HoodieIOException: Fail to get the commit metadata for CDC": "`Fail to get",
+    "HoodieRemoteException: Failed to create marker file f.marker.CREATE": "`HoodieRemoteException",
+    f"HoodieException: Failed to create marker file f.marker\n{S3}": "`Unable to execute",
+    UNREAD: "`Failed to retrieve",
+    f"{UNREAD}\n{S3}: Connection refused": "`Unable to execute",
+}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_text_that_names_several_causes_leads_to_the_innermost(text):
+    known = explain(RuntimeError(text))
+    assert known and known.heading.startswith(TEXTS[text])
+
+
 def refused() -> ConnectionRefusedError:
     """Return the error of a learner's own client when no server listens; no JVM has died."""
     with pytest.raises(ConnectionRefusedError) as raised:
