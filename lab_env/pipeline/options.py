@@ -50,7 +50,13 @@ WRITE = {
 
 ORDERS = KEYS | INDEX | METADATA | CLEANING | WRITE
 
-COW = ORDERS | {"hoodie.datasource.write.table.type": "COPY_ON_WRITE"}
+COW = ORDERS | {
+    "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
+    # In a stream each task that writes opens the metadata table with all its log files, because
+    # Hudi's sink has no timeline server for this type: so it compacts them after three commits
+    # instead of ten. data/commit.json.gz has the effect.
+    "hoodie.metadata.compact.max.delta.commits": "3",
+}
 
 MOR = ORDERS | {
     "hoodie.datasource.write.table.type": "MERGE_ON_READ",
@@ -58,10 +64,9 @@ MOR = ORDERS | {
     "hoodie.datasource.compaction.async.enable": "true",
     # ... after each fifth commit (the default, written out because lesson 06 changes it).
     "hoodie.compact.inline.max.delta.commits": "5",
-    # The driver reads the metadata table once per commit and serves its tasks. Otherwise each task
-    # reads it for itself, because Hudi's streaming sink has no timeline server unless this is set.
-    # data/commit.json.gz has the requests. Copy-on-Write does not gain: the sink closes the server
-    # after the first batch of a table without an asynchronous service.
+    # With a timeline server the driver reads the metadata table once per commit, for all tasks.
+    # Hudi's streaming sink has none unless this is set, and would close it after the first batch
+    # of a table without an asynchronous service. data/commit.json.gz has the effect.
     "hoodie.embed.timeline.server": "true",
 }
 

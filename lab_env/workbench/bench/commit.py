@@ -47,6 +47,10 @@ class Setting:
     kinds: tuple[str, ...] = tuple(KINDS)
 
 
+def _compacted_after(commits: int) -> dict[str, str]:
+    return {"hoodie.metadata.compact.max.delta.commits": str(commits)}
+
+
 SERVED = {"hoodie.embed.timeline.server": "true"}
 # Without an asynchronous service the sink closes its writer, and with it the server, after a batch.
 KEPT_OPEN = SERVED | {
@@ -64,10 +68,9 @@ SETTINGS = {
     "server kept open by async clustering": Setting(KEPT_OPEN, ("cow",)),
     SHORT_LIVED: Setting(options.SHORT_LIVED),
     "no metadata table": Setting({"hoodie.metadata.enable": "false"}),
-    "metadata table compacted after 3": Setting({"hoodie.metadata.compact.max.delta.commits": "3"}),
-    "metadata table compacted after 30": Setting(
-        {"hoodie.metadata.compact.max.delta.commits": "30"}
-    ),
+    "metadata table compacted after 3": Setting(_compacted_after(3), ("mor",)),
+    "metadata table compacted after 10": Setting(_compacted_after(10), ("cow",)),
+    "metadata table compacted after 30": Setting(_compacted_after(30)),
     "no streaming to the metadata table": Setting(
         {"hoodie.metadata.streaming.write.enabled": "false"}
     ),
@@ -103,7 +106,7 @@ class CommitConfig:
 def commit_config(full: bool) -> CommitConfig:
     """Return the parameters of a smoke test or, with `full`, of a run with reliable figures."""
     if full:
-        return CommitConfig(20_000, 1_000, commits=6, rounds=5, drawn=DRAWN)
+        return CommitConfig(20_000, 1_000, commits=4, rounds=5, drawn=DRAWN)
     return CommitConfig(1_000, 100, commits=4, rounds=0, drawn={"mor": (PIPELINE,)})
 
 

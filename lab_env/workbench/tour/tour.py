@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.table import Table
 
 from lab_env.lab.handle import Lab, reset_lesson
-from lab_env.pipeline import landing, parsing
+from lab_env.pipeline import landing, options, parsing
 from lab_env.pipeline.revenue import minutes_in_a_batch
 from lab_env.pipeline.sinks import FOLDERS, SINKS, start_query
 from lab_env.platform import services
@@ -186,8 +186,15 @@ def _stream(tour: Tour, lab: Lab, topic: str, writer, store: StoreSamples, conso
         with Sampler(3.0, store.take) as sampling:
             with _phase(tour, console, "writer started"):
                 short = tour.load_seconds <= SHORT_SECONDS
-                options = {"short": short, "sinks": SINKS, "source": settings().source}
-                writer.start(lab.endpoints, topic, lab.base, **options)
+                writer.start(
+                    lab.endpoints,
+                    topic,
+                    lab.base,
+                    short=short,
+                    sinks=SINKS,
+                    source=settings().source,
+                    hudi=options.SHORT_LIVED if short else {},
+                )
                 writer.wait_first_batches()
             with _phase(tour, console, f"live load, {tour.rate} events/s"):
                 _run_load(lab, topic, tour, writer, console)
@@ -261,8 +268,8 @@ def _queries(spark, lab: Lab, store: StoreSamples) -> Iterator[dict]:
             f"incremental since {since}": {kind: "incremental", begin: since},
             f"time travel to {middle}": {"as.of.instant": middle},
         }
-        for query, options in queries.items():
-            yield timed(sink, query, spark.read.format("hudi").options(**options).load(path))
+        for query, asked in queries.items():
+            yield timed(sink, query, spark.read.format("hudi").options(**asked).load(path))
     yield timed("json", "all files", spark.read.schema(EVENT_DDL).json(lab.path(FOLDERS["json"])))
 
 
