@@ -97,7 +97,7 @@ def test_each_setting_changes_the_pipelines_options():
     assert commit.SETTINGS[SHORT_LIVED].options == options.SHORT_LIVED
 
 
-def test_the_delivered_run_draws_every_request_and_compares_every_setting():
+def test_the_delivered_run_draws_every_request():
     run = recorded.delivered("commit")
     assert run["problems"] == []
     for kind, settings in commit.DRAWN.items():
@@ -108,7 +108,3 @@ def test_the_delivered_run_draws_every_request_and_compares_every_setting():
     assert f"{len(requests_of(run, 'mor', NO_SERVER)):,} requests" in commit_chart(
         run, "mor", (NO_SERVER, PIPELINE)
     )
-    compared = {(row["kind"], row["setting"]) for row in run["options"]}
-    wanted = {(kind, name) for name, s in commit.SETTINGS.items() for kind in s.kinds}
-    assert compared == wanted
-    assert {row["round"] for row in run["options"]} == set(range(1, run["size"]["rounds"] + 1))

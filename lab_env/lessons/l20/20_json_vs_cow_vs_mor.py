@@ -950,7 +950,6 @@ from lab_env.lessons.recorded.commit import (
     PIPELINE,
     SHORT_LIVED,
     commit_chart,
-    option_table,
     phase_table,
 )
 from lab_env.lessons.recorded.commit import caption_of as caption_of_commit
@@ -961,9 +960,6 @@ HTML(commit_chart(small, "mor", (NO_SERVER, PIPELINE, SHORT_LIVED)))
 
 # %%
 phase_table(small, "mor", NO_SERVER)
-
-# %%
-option_table(small).round(2)
 
 # %% name="requests-of-a-commit" proof="Without a timeline server most requests read the metadata table, again and again."
 by_phase = {name: phase_table(small, "mor", name)["all"] for name in (NO_SERVER, PIPELINE)}

@@ -106,7 +106,7 @@ class CommitConfig:
 def commit_config(full: bool) -> CommitConfig:
     """Return the parameters of a smoke test or, with `full`, of a run with reliable figures."""
     if full:
-        return CommitConfig(20_000, 1_000, commits=4, rounds=5, drawn=DRAWN)
+        return CommitConfig(20_000, 1_000, commits=10, rounds=5, drawn=DRAWN)
     return CommitConfig(1_000, 100, commits=4, rounds=0, drawn={"mor": (PIPELINE,)})
 
 
