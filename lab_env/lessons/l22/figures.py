@@ -19,7 +19,7 @@ from lab_env.lessons.capstone.exam import (
     fresh_seed,
     variant_named,
 )
-from lab_env.lessons.capstone.job import pack
+from lab_env.lab.job.packing import pack
 from lab_env.lessons.capstone.story import DEAD_LETTERS, FIRST, VERSION_2, Variant
 from lab_env.platform.display.card import card
 from lab_env.platform.display.html import table
