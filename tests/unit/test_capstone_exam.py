@@ -7,8 +7,6 @@ from types import SimpleNamespace
 
 import pytest
 
-from lab_env.lessons.capstone import certificate
-from lab_env.lessons.capstone.exam import PHASES, Exam, Phase, Record, variant_named
 from lab_env.lab.job.packing import pack
 from lab_env.lab.job.process import (
     PendingWrite,
@@ -17,6 +15,8 @@ from lab_env.lab.job.process import (
     pending_writes,
     tables_below,
 )
+from lab_env.lessons.capstone import certificate
+from lab_env.lessons.capstone.exam import PHASES, Exam, Phase, Record, variant_named
 from lab_env.platform import store
 from lab_env.platform.errors import LabError
 from lab_env.platform.settings import Endpoints

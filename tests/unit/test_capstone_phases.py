@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
+from lab_env.lab.job.process import JobFailed, PendingWrite
 from lab_env.lessons.capstone import VARIANTS, exam
 from lab_env.lessons.capstone.exam import PHASES, Exam
-from lab_env.lab.job.process import JobFailed, PendingWrite
 from lab_env.lessons.capstone.story import CRASHES, FIRST, LATE, VERSION_2
 from lab_env.lessons.l22.figures import end_process, examiner
 

@@ -17,14 +17,6 @@ from typing import Any
 import pandas as pd
 
 from lab_env.course.answers import Unreadable
-from lab_env.lessons.capstone import VARIANTS
-from lab_env.lessons.capstone.judge import (
-    Delivered,
-    problem_with_answer,
-    problem_with_dead_letters,
-    problem_with_rows,
-    readable,
-)
 from lab_env.lab.job.process import (
     JobFailed,
     JobProcess,
@@ -33,6 +25,14 @@ from lab_env.lab.job.process import (
     largest_table,
     objects_below,
     tables_below,
+)
+from lab_env.lessons.capstone import VARIANTS
+from lab_env.lessons.capstone.judge import (
+    Delivered,
+    problem_with_answer,
+    problem_with_dead_letters,
+    problem_with_rows,
+    readable,
 )
 from lab_env.lessons.capstone.story import (
     CRASHES,
