@@ -30,7 +30,7 @@ from lab_env.platform.settings import Endpoints
 from lab_env.tables.hudi.timeline import parse_data_name, parse_timeline_key
 
 POLL_S = 0.02  # between two listings of the store
-CALL_S = 900  # limit of one call
+CALL_SECONDS = 900.0  # limit of one call
 SETTLED_S = 0.3  # a frozen process may still have a request in flight
 DATA_WRITES = ("commit", "deltacommit", "replacecommit")
 
@@ -57,10 +57,14 @@ class JobProcess:
     Args:
         package: the package whose module `worker` runs in the process, for example
             `lab_env.lessons.capstone`. The log has the name of the package's last part.
+        call_seconds: limit of one call.
     """
 
-    def __init__(self, endpoints: Endpoints, namespace: str, package: str):
+    def __init__(
+        self, endpoints: Endpoints, namespace: str, package: str, call_seconds: float = CALL_SECONDS
+    ):
         self.endpoints = endpoints
+        self.call_seconds = call_seconds
         name = package.rpartition(".")[2]
         self.log = supervisor.log_path(name)
         with self.log.open("w") as log:
@@ -191,10 +195,10 @@ class JobProcess:
 
     def _reply(self) -> dict:
         try:
-            line = self._replies.get(timeout=CALL_S)
+            line = self._replies.get(timeout=self.call_seconds)
         except queue.Empty:
             self.kill()
-            raise JobFailed(f"It did not end within {CALL_S} s.") from None
+            raise JobFailed(f"It did not end within {self.call_seconds:.0f} s.") from None
         if not line:
             raise self._ended()
         return json.loads(line)
