@@ -13,7 +13,6 @@ from lab_env.shop.model import Send, generate
 
 SENDS = 150  # of a rung
 SEEDS = 1_000_000  # more than anyone gives
-ALONE = 10  # malformed messages in a delivery of their own
 SINK = "cow"  # names the table and the checkpoint below the attack's folder
 KILLED = 2  # the delivery in which a rung kills the process
 # Much of what is rare in the shop. Nothing of an order follows its erasure: the shop waits until
@@ -59,7 +58,7 @@ def late_and_twice(seed: int) -> Deliveries:
 def malformed_between(seed: int) -> Deliveries:
     """Good and malformed messages; between them, a delivery of nothing but malformed ones."""
     sends = _sends(seed, malformed=0.2)
-    alone = [send for send in sends if send.kind.startswith("malformed")][:ALONE]
+    alone = [send for send in sends if send.kind.startswith("malformed")][::2]
     chosen = {send.send_id for send in alone}
     first, last = _parts([send for send in sends if send.send_id not in chosen], 2)
     return [first, alone, last]
