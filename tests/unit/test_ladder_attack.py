@@ -27,8 +27,8 @@ class PlayedGate:
 
     def arm(self, kind, action, part):
         self.stage.armed.append((kind, action))
-        hit = SimpleNamespace(is_set=lambda: self.stage.hit)
-        return SimpleNamespace(wait=lambda seconds: self.stage.hit, reached=hit)
+        request = SimpleNamespace(key=f"{part}/orders_cow/f.parquet") if self.stage.hit else None
+        return SimpleNamespace(wait=lambda seconds: self.stage.hit, request=request)
 
     def disarm(self):
         pass
@@ -140,6 +140,7 @@ def test_a_right_answer_climbs_all_rungs_and_leaves_nothing(stage):
     rungs = len(RUNGS["04.2"])
     assert done.held and [result.number for result in done.results] == list(range(1, rungs + 1))
     assert all("equal" in result.found for result in done.results) and len(said) == 2 * rungs
+    assert done.results[2].found.endswith("Killed at orders_cow/f.parquet.")
     assert stage.armed == [("data", "hold_after"), ("commits", "hold_before")]
     assert all(process.killed for process in stage.processes)
     assert len(stage.removed) == 2 * rungs  # topic and folder of each

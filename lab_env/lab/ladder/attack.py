@@ -138,8 +138,10 @@ class Attack:
         """Call the function and wait until it has returned."""
         self._ready().call("run", exercise=self.exercise_id, **task)
 
-    def call_and_kill(self, kind: str, action: str, part: str, **task: str) -> bool:
-        """Call the function and kill its process at a request; return False if none came.
+    def call_and_kill(self, kind: str, action: str, part: str, **task: str) -> str:
+        """Call the function and kill its process at a request; return the object's key.
+
+        If no such request came, return an empty text.
 
         Args:
             kind, action, part: of the gate's rule.
@@ -149,12 +151,12 @@ class Attack:
         process.begin("run", exercise=self.exercise_id, **task)
         while process.busy and not rule.wait(POLL_S):
             pass
-        if not rule.reached.is_set():
+        if rule.request is None:
             self._gate.disarm()
             process.finish()
-            return False
+            return ""
         self._end()
-        return True
+        return rule.request.key
 
     def close(self) -> None:
         """Kill the process and close the gate."""
@@ -188,6 +190,7 @@ class Stage:
         self.table = table_path(self.base, SINK)
         self.ledger = Ledger(ledger_directory(self.topic))
         self.history: list[Step] = []
+        self._killed = ""
         self._looks: list[Look] = []
         self._delivery: dict[str, int] = {}  # by send
         self._task = {
@@ -205,7 +208,8 @@ class Stage:
                 self._kill(*self.rung.kill)
             self.attack.call(**self._task)
             self._judge(number)
-        return f"{len(self._delivery)} messages, {len(self._looks[-1].rows)} orders: equal."
+        rows = len(self._looks[-1].rows)
+        return f"{len(self._delivery)} messages, {rows} orders: equal.{self._killed}"
 
     def remove(self) -> None:
         """Remove the topic, the table, the checkpoint and the ledger."""
@@ -214,8 +218,11 @@ class Stage:
         shutil.rmtree(self.ledger.directory, ignore_errors=True)
 
     def _kill(self, kind: str, action: str) -> None:
-        if not self.attack.call_and_kill(kind, action, store.key_of(self.base), **self._task):
+        folder = store.key_of(self.base)
+        key = self.attack.call_and_kill(kind, action, folder, **self._task)
+        if not key:
             raise Fell(f"It could not be killed there: your function {NEVER[kind]}.")
+        self._killed = f" Killed at {key.removeprefix(folder).strip('/')}."
         self._looks.append(Look(KILLED, self._rows(), killed=True))
 
     def _judge(self, delivery: int) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from lab_env.shop.model import Send, generate
 
 SENDS = 150  # of a rung
+BEGIN = "2026-01-05T23:59:42Z"  # midnight comes, and orders have events on two days
 SEEDS = 1_000_000  # more than anyone gives
 SINK = "cow"  # names the table and the checkpoint below the attack's folder
 KILLED = 2  # the delivery in which a rung kills the process
@@ -23,7 +24,6 @@ BUSY = {
     "erase": 0.08,
     "late": 0.5,
     "duplicate": 0.25,
-    "malformed": 0.0,
     "lateness_seconds": 8.0,
 }
 
@@ -78,8 +78,9 @@ def _crosses(parts: Deliveries, what: str) -> bool:
     return False
 
 
-def _sends(seed: int, **shares: float) -> list[Send]:
-    return list(generate(SENDS, seed, rate=4, worker_id=f"s{seed}", **(BUSY | shares)))
+def _sends(seed: int, malformed: float = 0.0) -> list[Send]:
+    shares = BUSY | {"malformed": malformed}
+    return list(generate(SENDS, seed, rate=4, start=BEGIN, worker_id=f"s{seed}", **shares))
 
 
 def _parts(sends: list[Send], number: int) -> Deliveries:

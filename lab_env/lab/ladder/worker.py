@@ -33,7 +33,7 @@ class LadderWorker(JobWorker):
     def run(self, exercise: str, bootstrap: str, topic: str, base: str) -> dict:
         """Call the function on everything in a topic that it has not read yet."""
         function = self.functions["answer"]
-        with self.endless_streams_stopped(function.__name__):
+        with self.endless_streams_stopped(getattr(function, "__name__", "your function")):
             CALLS[exercise](function, self.spark, bootstrap, topic, base)
         return {}
 
