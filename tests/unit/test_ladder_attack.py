@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
+from lab_env.lab.job import worker
 from lab_env.lab.job.process import JobFailed
 from lab_env.lab.ladder import attack as ladder
 from lab_env.lab.ladder.rungs import RUNGS
@@ -169,7 +170,8 @@ def test_an_answer_falls_with_a_history_and_a_command_that_repeats_it(stage):
 def test_an_error_of_the_function_is_a_fall_without_a_history(stage):
     stage.error = JobFailed("KeyError: 'x'.")
     (result,) = climb(2).results
-    assert (result.held, result.found, result.history) == (False, "KeyError: 'x'.", ())
+    assert not result.held and result.history == ()
+    assert result.found.startswith("In delivery 1, of ") and result.found.endswith("KeyError: 'x'.")
 
 
 def test_a_kill_that_never_finds_its_request_is_a_fall(stage):
@@ -204,6 +206,17 @@ def test_a_store_behind_tls_is_refused(stage):
     at = Endpoints("https://s3", "k", "s", "eu", "lake", "kafka:1")
     with pytest.raises(LabError, match="plain HTTP"):
         ladder.attack(at, "lesson-04", "04.2", start_table, (), 1, print)
+
+
+def test_an_error_in_a_function_that_a_stream_calls_back_names_its_line():
+    message = (
+        "[STREAM_FAILED] Query terminated with exception: An exception was raised by the Python "
+        f'Proxy. Traceback\n  File "{worker.OWN}/lab/x.py", line 3, in call\n'
+        '  File "/x/site-packages/py4j/j.py", line 4, in wrap\n'
+        '  File "<cell 27>", line 5, in write\nTypeError: no first row\n'
+    )
+    told = worker.failure(RuntimeError(message))
+    assert told["frames"] == [("<cell 27>", 5, "write")]
 
 
 def test_the_ledgers_findings_are_said_in_words():

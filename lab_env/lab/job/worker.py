@@ -4,6 +4,7 @@ Each line of input is a task as a JSON object; each line of output is a reply. T
 functions and their JVM goes to the log. The examiner may kill this process at any time.
 """
 
+import re
 import threading
 import traceback
 from collections.abc import Callable, Generator
@@ -19,7 +20,8 @@ from lab_env.pipeline.session import SHORT_LIFE, session_of_environment
 from lab_env.platform.processes.tasks import serve
 
 POLL_S, IDLE_POLLS = 2.0, 10  # a stream that is seen waiting this many times in a row never ends
-OWN = str(Path(__file__).parents[2])
+OWN, PACKAGES = str(Path(__file__).parents[2]), "site-packages"
+FRAME = re.compile(r'File "(.+?)", line (\d+), in (\w+)')
 
 
 class JobWorker:
@@ -79,10 +81,12 @@ def _stop_endless(spark: SparkSession, done: threading.Event, endless: list) -> 
 def failure(error: Exception) -> dict:
     """Describe a task's error: type, message, and the lines of the learner's own code."""
     why = str(error) if isinstance(error, Unreadable) else why_failed(error)
+    trace = traceback.extract_tb(error.__traceback__)
+    frames = [(frame.filename, frame.lineno, frame.name) for frame in trace]
+    # A function that a stream has called back raises in the middle of the stream's own message.
+    frames += [(file, int(line), name) for file, line, name in FRAME.findall(str(error))]
     frames = [
-        (frame.filename, frame.lineno, frame.name)
-        for frame in traceback.extract_tb(error.__traceback__)
-        if not frame.filename.startswith(OWN) and "site-packages" not in frame.filename
+        frame for frame in frames if not frame[0].startswith(OWN) and PACKAGES not in frame[0]
     ]
     kind = type(error).__name__
     return {"error": kind, "why": why[:600], "frames": frames, "readable": kind == "Unreadable"}

@@ -28,6 +28,7 @@ from lab_env.platform.brokers.topics import delete_topic
 from lab_env.platform.errors import LabError
 from lab_env.platform.settings import Endpoints
 from lab_env.shop.ledger.book import Ledger, ledger_directory
+from lab_env.shop.model import Send
 from lab_env.shop.replay import replay
 from lab_env.tables.hudi.reader import PROPERTIES
 from lab_env.tables.hudi_rs import KEYS, read_rows
@@ -125,7 +126,7 @@ class Attack:
             held, found = True, stage.run()
         except BaseException as why:
             self._end()  # nothing may write into what is removed
-            if not isinstance(why, Fell | JobFailed):
+            if not isinstance(why, Fell):
                 raise
             held, found = False, str(why)
         finally:
@@ -204,9 +205,12 @@ class Stage:
         for number, sends in enumerate(self.rung.deliveries(self.attack.seed), 1):
             replay(self.endpoints.kafka_bootstrap, self.topic, self.ledger.directory, sends=sends)
             self._delivery |= dict.fromkeys((send.send_id for send in sends), number)
-            if self.rung.kill and number == KILLED:
-                self._kill(*self.rung.kill)
-            self.attack.call(**self._task)
+            try:
+                if self.rung.kill and number == KILLED:
+                    self._kill(*self.rung.kill)
+                self.attack.call(**self._task)
+            except JobFailed as why:
+                raise Fell(f"In delivery {number}, {_content(sends)}: {why}") from None
             self._judge(number)
         rows = len(self._looks[-1].rows)
         return f"{len(self._delivery)} messages, {rows} orders: equal.{self._killed}"
@@ -244,3 +248,8 @@ class Stage:
             return read_rows(self.endpoints, self.table)
         except KeyError as error:
             raise Fell(f"Your table lacks a column of the events: {error}.") from None
+
+
+def _content(sends: Sequence[Send]) -> str:
+    malformed = sum(send.kind.startswith("malformed") for send in sends)
+    return f"of {len(sends)} messages, {malformed} of them malformed"
