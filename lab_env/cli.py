@@ -24,7 +24,7 @@ from lab_env.shop import RATE, USERS, default_topic
 # `lab --help` lists the commands in these panels, in this order.
 PANELS = {
     "Every day": ("jupyter", "goto", "progress", "reset", "up", "down", "status", "doctor"),
-    "Your way": ("path", "testout"),
+    "Your way": ("path", "testout", "attack"),
     "The whole pipeline": ("tour", "load", "replay", "ledger", "bench", "campaign"),
     "Now and then": ("setup", "logs", "eject", "certificate", "cloud"),
     "For instructors": ("demo", "room", "bundle"),
@@ -652,6 +652,44 @@ def testout(
 
     out.print(escape(f"Ready: {write(lesson)}"))
     out.print("Open it in JupyterLab (make lab), and run the cells from the top.")
+
+
+@app.command(epilog="Example: lab attack 04.2 --rung 3 --seed 17")
+def attack(
+    exercise: Annotated[str, typer.Argument(help="an exercise with a ladder: 04.2")],
+    rung: Annotated[int | None, typer.Option(min=1, help="climb only this rung")] = None,
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="the same seed gives the same events")
+    ] = None,
+    answer: Annotated[
+        str, typer.Option(help="own, reference, or one of the lesson: right-1, wrong-1")
+    ] = "own",
+) -> None:
+    """Attack your answer to an exercise: how much does it survive?
+
+    Your function, from the notebook as you saved it, runs in a process of its own, on events that
+    it has never seen. Each rung is harder than the one before, and says what is promised. If your
+    answer falls, the life of one order shows what went wrong.
+    """
+    from lab_env.lab.handle import namespace_of
+    from lab_env.lab.ladder import attack as ladder
+    from lab_env.lab.ladder.answers import find_answer
+    from lab_env.platform import services
+
+    exercise, _ = ladder.rungs_of(exercise)
+    found = find_answer(exercise, answer)
+    with _progress() as say:
+        climb = ladder.attack(
+            services.endpoints(),
+            namespace_of(exercise[:2]),
+            exercise,
+            found,
+            [rung] if rung else [],
+            seed,
+            say,
+        )
+    out.print(escape(repr(climb)))
+    raise typer.Exit(0 if climb.held else 1)
 
 
 @app.command(epilog="Example: lab certificate fraud")

@@ -23,7 +23,7 @@ from lab_env.platform.errors import LabError
 from lab_env.platform.processes.tree import kill_processes
 from lab_env.platform.services import SERVICES
 from lab_env.platform.settings import settings
-from lab_env.workbench.campaign.judge import read_rows
+from lab_env.tables.hudi_rs import read_rows
 
 SINK, EVENTS, BATCH = "cow", 1500, 500
 

@@ -12,8 +12,8 @@ import pytest
 
 from lab_env.course.registry import exercise
 from lab_env.lab.handle import Lab, reset_lesson
+from lab_env.lab.job.packing import pack
 from lab_env.lessons.capstone.exam import PHASES, Exam, variant_named
-from lab_env.lessons.capstone.job import pack
 from lab_env.platform.settings import REPOSITORY
 
 DESIGNS = Path(__file__).with_name("capstone_designs")

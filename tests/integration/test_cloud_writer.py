@@ -23,7 +23,7 @@ from lab_env.platform import services as lab_services
 from lab_env.platform import store
 from lab_env.platform.install import cds_archive, java
 from lab_env.platform.install.jars import jar_folder
-from lab_env.workbench.campaign.judge import read_rows
+from lab_env.tables.hudi_rs import read_rows
 from lab_env.workbench.cloud import emr_writer, job
 
 SPACE = "t-cloud"

@@ -29,7 +29,7 @@ from lab_env.platform import store
 from lab_env.platform.brokers.topics import ensure_topic
 from lab_env.platform.install.wheels import uv_program
 from lab_env.platform.jvm import QUICK_COMPILER
-from lab_env.workbench.campaign.judge import read_rows
+from lab_env.tables.hudi_rs import read_rows
 from lab_env.workbench.eject.project import eject, settings_for
 
 SPACE = "t-eject"

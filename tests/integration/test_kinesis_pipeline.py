@@ -19,7 +19,7 @@ from lab_env.platform.brokers import broker
 from lab_env.platform.brokers.streams import shard_number
 from lab_env.platform.processes import supervisor
 from lab_env.platform.services import SERVICES
-from lab_env.workbench.campaign.judge import read_rows
+from lab_env.tables.hudi_rs import read_rows
 
 pytestmark = pytest.mark.services
 

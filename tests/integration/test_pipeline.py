@@ -37,7 +37,7 @@ from lab_env.platform.processes import supervisor
 from lab_env.platform.processes.tree import is_alive
 from lab_env.shop.events import EVENT_DDL, MALFORMED_KINDS, encode, malform
 from lab_env.tables.hudi.commits import CHECKPOINT
-from lab_env.workbench.campaign.judge import read_rows
+from lab_env.tables.hudi_rs import read_rows
 from lab_env.workbench.eject.project import eject
 from lab_env.workbench.sampling import is_compaction
 

@@ -7,16 +7,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from lab_env.lessons.capstone import certificate
-from lab_env.lessons.capstone.exam import PHASES, Exam, Phase, Record, variant_named
-from lab_env.lessons.capstone.job import pack
-from lab_env.lessons.capstone.process import (
+from lab_env.lab.job.packing import pack
+from lab_env.lab.job.process import (
     PendingWrite,
     describe_failure,
     largest_table,
     pending_writes,
     tables_below,
 )
+from lab_env.lessons.capstone import certificate
+from lab_env.lessons.capstone.exam import PHASES, Exam, Phase, Record, variant_named
 from lab_env.platform import store
 from lab_env.platform.errors import LabError
 from lab_env.platform.settings import Endpoints

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
+from lab_env.lab.job.process import JobFailed, PendingWrite
 from lab_env.lessons.capstone import VARIANTS, exam
 from lab_env.lessons.capstone.exam import PHASES, Exam
-from lab_env.lessons.capstone.process import JobFailed, PendingWrite
 from lab_env.lessons.capstone.story import CRASHES, FIRST, LATE, VERSION_2
 from lab_env.lessons.l22.figures import end_process, examiner
 
@@ -106,7 +106,7 @@ def stage(monkeypatch):
         parts = [SimpleNamespace(files=[SimpleNamespace(kind="base")]) for _ in range(played.files)]
         return SimpleNamespace(current=parts, completed_writes=dict.fromkeys("12345"))
 
-    monkeypatch.setattr(exam, "JobProcess", lambda endpoints, namespace: PlayedJob(played))
+    monkeypatch.setattr(exam, "JobProcess", lambda *given: PlayedJob(played))
     monkeypatch.setattr(exam, "Ledger", lambda folder: SimpleNamespace(frame=sent_so_far))
     monkeypatch.setattr(exam, "ledger_directory", lambda topic: Path(topic))
     monkeypatch.setattr(exam, "check_services", lambda endpoints: None)

@@ -17,15 +17,7 @@ from typing import Any
 import pandas as pd
 
 from lab_env.course.answers import Unreadable
-from lab_env.lessons.capstone import VARIANTS
-from lab_env.lessons.capstone.judge import (
-    Delivered,
-    problem_with_answer,
-    problem_with_dead_letters,
-    problem_with_rows,
-    readable,
-)
-from lab_env.lessons.capstone.process import (
+from lab_env.lab.job.process import (
     JobFailed,
     JobProcess,
     PendingWrite,
@@ -33,6 +25,14 @@ from lab_env.lessons.capstone.process import (
     largest_table,
     objects_below,
     tables_below,
+)
+from lab_env.lessons.capstone import VARIANTS
+from lab_env.lessons.capstone.judge import (
+    Delivered,
+    problem_with_answer,
+    problem_with_dead_letters,
+    problem_with_rows,
+    readable,
 )
 from lab_env.lessons.capstone.story import (
     CRASHES,
@@ -53,6 +53,7 @@ from lab_env.shop.replay import replay
 from lab_env.tables.hudi.reader import read_table
 
 PRACTICE_SEED = 22
+PACKAGE = "lab_env.lessons.capstone"
 PHASES = ("deliver", "kill", "late", "version 2", "questions", "footprint")
 READER_BEHIND = 3  # commits
 DATA_FILES = (".parquet", ".orc", ".json", ".csv", ".avro", ".txt")
@@ -177,7 +178,7 @@ class Exam:
     """An exam of one job: sends the deliveries, runs the job, and judges its answers.
 
     Args:
-        job: the functions `build` and `answers`, pickled by `job.pack`.
+        job: the functions `build` and `answers`, pickled by `packing.pack`.
         progress: called after each phase.
         process: a running process to use first; by default, a new one is started.
     """
@@ -475,7 +476,7 @@ class Exam:
 
     def _ready(self) -> JobProcess:
         if self.process is None or not self.process.alive:
-            self.process = JobProcess(self.lab.endpoints, self.lab.namespace)
+            self.process = JobProcess(self.lab.endpoints, self.lab.namespace, PACKAGE)
         if self._loaded is not self.process:
             self.process.load(self._job)
             self._loaded = self.process

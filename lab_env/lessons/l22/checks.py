@@ -9,9 +9,9 @@ from datetime import timedelta
 
 from lab_env.course.answers import Unreadable, as_int, as_rows
 from lab_env.course.checking import check, expect
+from lab_env.lab.job.packing import pack
+from lab_env.lab.job.process import JobFailed
 from lab_env.lessons.capstone.exam import PRACTICE_SEED, variant_named
-from lab_env.lessons.capstone.job import pack
-from lab_env.lessons.capstone.process import JobFailed
 from lab_env.lessons.capstone.story import CRASHES, FIRST, LATE, VERSION_2, Sent, Variant
 from lab_env.lessons.capstone.story import parse as time_of
 from lab_env.lessons.capstone.story import text as spelt

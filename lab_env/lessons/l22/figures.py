@@ -9,6 +9,7 @@ import pandas as pd
 from lab_env.course.answers import Unreadable
 from lab_env.course.checking import NotYet
 from lab_env.course.exercises import REFERENCE
+from lab_env.lab.job.packing import pack
 from lab_env.lessons.capstone import certificate
 from lab_env.lessons.capstone.exam import (
     PRACTICE_SEED,
@@ -19,7 +20,6 @@ from lab_env.lessons.capstone.exam import (
     fresh_seed,
     variant_named,
 )
-from lab_env.lessons.capstone.job import pack
 from lab_env.lessons.capstone.story import DEAD_LETTERS, FIRST, VERSION_2, Variant
 from lab_env.platform.display.card import card
 from lab_env.platform.display.html import table

@@ -23,11 +23,12 @@ from lab_env.platform.errors import LabError
 from lab_env.platform.processes.locks import exclusive
 from lab_env.platform.processes.state import folder
 from lab_env.shop.ledger.book import ledger_directory
+from lab_env.tables.hudi_rs import KEYS, read_rows
 from lab_env.workbench.campaign import report
 from lab_env.workbench.campaign.clones import verdict_of
 from lab_env.workbench.campaign.faults import outcome_of, run_case
 from lab_env.workbench.campaign.group import NAMESPACE, Group
-from lab_env.workbench.campaign.judge import KEYS, judge_rows, planted_losses, read_rows
+from lab_env.workbench.campaign.judge import judge_rows, planted_losses
 from lab_env.workbench.campaign.records import Records
 
 Say = Callable[[str], None]

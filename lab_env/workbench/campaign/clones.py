@@ -17,9 +17,10 @@ from lab_env.platform.processes import supervisor
 from lab_env.platform.settings import Endpoints
 from lab_env.tables.hudi.intact import damaged_files
 from lab_env.tables.hudi.table import DataFile
+from lab_env.tables.hudi_rs import KEYS, read_rows
 from lab_env.tables.xray import StoredTable, xray
 from lab_env.workbench.campaign.group import RECOVERY_SECONDS, Group, Stuck
-from lab_env.workbench.campaign.judge import KEYS, Judgement, judge_rows, judge_table, read_rows
+from lab_env.workbench.campaign.judge import Judgement, judge_rows, judge_table
 
 CUT_BYTES = 40
 OLDER_BATCHES = 2  # missing from an older copy of a checkpoint

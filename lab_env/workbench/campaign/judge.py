@@ -8,8 +8,6 @@ import time
 from dataclasses import dataclass, field
 
 import pandas as pd
-import pyarrow as pa
-from hudi import HudiReadOptions, HudiTableBuilder
 
 from lab_env.pipeline.checkpoint import offsets_in
 from lab_env.pipeline.guard import table_receipt
@@ -17,9 +15,8 @@ from lab_env.pipeline.sinks import checkpoint_path, table_path
 from lab_env.platform import store
 from lab_env.platform.settings import Endpoints
 from lab_env.shop.ledger.book import Ledger, reconcile
+from lab_env.tables.hudi_rs import KEYS, META, read_rows
 
-KEYS = ("order_id", "event_id", "order_ts")
-META = ("_hoodie_commit_time", "_hoodie_file_name")
 # All must be zero; `ghost` is an erased order that has returned.
 CATEGORIES = ("missing", "duplicate", "stale", "altered", "ghost", "unexpected")
 TRIES = 5
@@ -49,19 +46,6 @@ class Judgement:
         until = "" if self.batch is None else f" up to batch {self.batch}"
         counts = ", ".join(f"{n} {name}" for name, n in self.wrong.items()) or "equal"
         return f"{self.sink}{until} by {self.reader}: {self.rows:,} rows, {counts}"
-
-
-def read_rows(endpoints: Endpoints, table: str) -> pd.DataFrame:
-    """Read a table's latest state with hudi-rs.
-
-    The store's address and keys are set as environment variables of this process.
-    """
-    store.export_environment(endpoints)
-    built = HudiTableBuilder.from_base_uri(table.replace("s3a://", "s3://")).build()
-    batches = built.read(HudiReadOptions())
-    if not batches:
-        return pd.DataFrame(columns=[*KEYS, *META])
-    return pa.Table.from_batches(batches).select([*KEYS, *META]).to_pandas()
 
 
 def sends_below(sends: pd.DataFrame, ends: dict[int, int] | None) -> pd.DataFrame:

@@ -19,8 +19,8 @@ from lab_env.platform import services
 from lab_env.platform.processes import supervisor
 from lab_env.platform.processes.environment import clean_environment, mark
 from lab_env.platform.processes.tree import end_processes, process_tree, wait_until_ended
+from lab_env.tables.hudi_rs import read_rows
 from lab_env.workbench.campaign.group import NAMESPACE, Group
-from lab_env.workbench.campaign.judge import read_rows
 from lab_env.workbench.campaign.rival import CONFLICT, FIRST, Attempt
 
 PROCESSES = 4  # of five threads each

@@ -1,4 +1,4 @@
-"""Starts, calls, watches and kills the process of the learner's job."""
+"""Starts, calls, watches and kills the process of the learner's functions."""
 
 import atexit
 import contextlib
@@ -29,9 +29,8 @@ from lab_env.platform.processes.tree import jvm_below, kill_processes, process_t
 from lab_env.platform.settings import Endpoints
 from lab_env.tables.hudi.timeline import parse_data_name, parse_timeline_key
 
-LOG = "capstone"
 POLL_S = 0.02  # between two listings of the store
-CALL_S = 900  # limit of one call
+CALL_SECONDS = 900.0  # limit of one call
 SETTLED_S = 0.3  # a frozen process may still have a request in flight
 DATA_WRITES = ("commit", "deltacommit", "replacecommit")
 
@@ -51,17 +50,26 @@ class PendingWrite:
 
 
 class JobProcess:
-    """A process with its own Spark session that runs `build` and `answers`.
+    """A process with its own Spark session that runs the learner's functions.
 
     Resetting the lesson's namespace also ends it.
+
+    Args:
+        package: the package whose module `worker` runs in the process, for example
+            `lab_env.lessons.capstone`. The log has the name of the package's last part.
+        call_seconds: limit of one call.
     """
 
-    def __init__(self, endpoints: Endpoints, namespace: str):
+    def __init__(
+        self, endpoints: Endpoints, namespace: str, package: str, call_seconds: float = CALL_SECONDS
+    ):
         self.endpoints = endpoints
-        self.log = supervisor.log_path(LOG)
+        self.call_seconds = call_seconds
+        name = package.rpartition(".")[2]
+        self.log = supervisor.log_path(name)
         with self.log.open("w") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "lab_env.lessons.capstone.worker"],
+                [sys.executable, "-m", f"{package}.worker"],
                 env=clean_environment() | lesson_environment(endpoints) | mark_of_lesson(namespace),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
@@ -73,12 +81,17 @@ class JobProcess:
         threading.Thread(target=self._listen, daemon=True).start()
         self._ready = False
         self._spent = 0.0
-        self._folder = tempfile.TemporaryDirectory(prefix="capstone-")
+        self._folder = tempfile.TemporaryDirectory(prefix=f"{name}-")
 
     @property
     def alive(self) -> bool:
         """True if both the process and its JVM are running."""
         return self._process.poll() is None and (not self._ready or self.jvm is not None)
+
+    @property
+    def busy(self) -> bool:
+        """True until the reply to the task started last has come, or the process has ended."""
+        return self._replies.empty()
 
     @property
     def jvm(self) -> psutil.Process | None:
@@ -100,7 +113,7 @@ class JobProcess:
         return self.finish()
 
     def load(self, job: bytes) -> None:
-        """Load functions pickled by `job.pack`, replacing those of an earlier job."""
+        """Load functions pickled by `packing.pack`, replacing those loaded earlier."""
         path = Path(self._folder.name) / "job"
         path.write_bytes(job)
         self.call("load", job=str(path))
@@ -147,7 +160,7 @@ class JobProcess:
             pending = pending_writes(self.endpoints, base, known)
             return [w for w in pending if table in ("", w.table) and w.data >= data]
 
-        while self._replies.empty():  # no reply yet, and the process runs
+        while self.busy:
             if look():
                 jvm = self.jvm
                 if jvm is None:
@@ -182,10 +195,10 @@ class JobProcess:
 
     def _reply(self) -> dict:
         try:
-            line = self._replies.get(timeout=CALL_S)
+            line = self._replies.get(timeout=self.call_seconds)
         except queue.Empty:
             self.kill()
-            raise JobFailed(f"It did not end within {CALL_S} s.") from None
+            raise JobFailed(f"It did not end within {self.call_seconds:.0f} s.") from None
         if not line:
             raise self._ended()
         return json.loads(line)
@@ -275,6 +288,6 @@ def _last_line(log: Path) -> str:
 def check_services(endpoints: Endpoints) -> None:
     """Raise a LabError unless the object store responds."""
     try:
-        next(store.list_objects(endpoints, "capstone-is-the-store-there/"), None)
+        next(store.list_objects(endpoints, "is-the-store-there/"), None)
     except Exception as error:
         raise LabError(f"The object store does not answer: {error}", "run: lab up") from None

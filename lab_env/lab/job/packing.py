@@ -1,19 +1,30 @@
 """Pickles the learner's functions for another process."""
 
+import io
+import pickle
 from collections.abc import Callable, Iterator
 from types import CodeType, FunctionType
+from typing import Any
 
 from lab_env.platform.errors import LabError
 
+SESSION = "the session of the process that loads the functions"
 
-def pack(**functions: Callable) -> bytes:
+
+class Session:
+    """Stands for the Spark session where there is none; `unpack` puts the running one in place."""
+
+
+def pack(session: bool = False, **functions: Callable) -> bytes:
     """Pickle a notebook's functions by name, with every notebook variable that they use.
+
+    Args:
+        session: whether they may use the notebook's Spark session; they get that of the other
+            process in its place.
 
     Raises:
         LabError: an argument is not a function, or uses a value bound to this process.
     """
-    from pyspark import cloudpickle
-
     for name, function in functions.items():
         if not callable(function):
             raise LabError(
@@ -21,19 +32,38 @@ def pack(**functions: Callable) -> bytes:
                 f"define `{name}` as the exercise asks.",
             )
         for used, value in _globals_of(function):
-            if _belongs_here(value):
+            if _belongs_here(value) and not (session and _is_session(value)):
                 raise LabError(
                     f"`{name}` uses `{used}` of this notebook ({type(value).__name__}), which "
                     "cannot be sent along: the job runs in its own process, as in production.",
                     "take the session, the topic and the folder from the function's arguments.",
                 )
     try:
-        return cloudpickle.dumps(functions)
+        return _dumps(functions)
     except Exception as error:
         raise LabError(
             f"Your functions cannot be sent to another process: {error}",
             "let them use functions, constants and imports only.",
         ) from None
+
+
+def unpack(job: bytes, spark: Any) -> dict[str, Callable]:
+    """Load pickled functions by name; they use `spark` in place of their notebook's session."""
+    reader = pickle.Unpickler(io.BytesIO(job))
+    reader.persistent_load = {SESSION: spark}.__getitem__
+    return reader.load()
+
+
+def _dumps(functions: dict[str, Callable]) -> bytes:
+    from pyspark.cloudpickle import CloudPickler
+
+    class Pickler(CloudPickler):
+        def persistent_id(self, obj: object) -> str | None:
+            return SESSION if _is_session(obj) else None
+
+    file = io.BytesIO()
+    Pickler(file).dump(functions)
+    return file.getvalue()
 
 
 def _globals_of(function: Callable, seen: set[int] | None = None) -> Iterator[tuple[str, object]]:
@@ -60,6 +90,11 @@ def _names_in(code: CodeType) -> Iterator[str]:
 def _belongs_here(value: object) -> bool:
     """True if a value is bound to this process: a Spark session, a DataFrame, the `lab` object."""
     module = type(value).__module__
-    return type(value).__name__ in ("SparkSession", "SparkContext", "DataFrame", "Lab") and (
-        module.startswith(("pyspark", "lab_env"))
+    names = ("SparkSession", "Session", "SparkContext", "DataFrame", "Lab")
+    return type(value).__name__ in names and module.startswith(("pyspark", "lab_env"))
+
+
+def _is_session(value: object) -> bool:
+    return isinstance(value, Session) or (
+        type(value).__name__ == "SparkSession" and type(value).__module__.startswith("pyspark")
     )

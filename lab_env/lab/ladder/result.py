@@ -1,0 +1,85 @@
+"""The result of an attack, as a card in a notebook and as text in a terminal."""
+
+from dataclasses import dataclass
+
+from lab_env.course.outcomes import Card
+from lab_env.lab.ladder.history import Step, as_text
+from lab_env.shop.ledger.reconcile import Reconciliation
+
+WORDS = {
+    "missing": "{} missing from your table",
+    "duplicate": "{} in your table more often than once",
+    "stale": "{} in your table as an older event",
+    "altered": "{} in your table with another time",
+    "ghost": "{} in your table although erased",
+    "unexpected": "{} in your table that nobody sent",
+}
+
+
+def in_words(found: Reconciliation) -> str:
+    """Say what the ledger found wrong, with one order of each kind."""
+    parts = []
+    for category, words in WORDS.items():
+        if number := getattr(found, category):
+            orders = "1 order is" if number == 1 else f"{number} orders are"
+            parts.append(f"{words.format(orders)} ({found.examples[category][0]})")
+    return "; ".join(parts) + "."
+
+
+@dataclass(frozen=True)
+class Result:
+    """The result of one rung; `found` is what the ledger says, `history` the life of one order."""
+
+    number: int
+    title: str
+    promise: str
+    held: bool
+    found: str
+    history: tuple[Step, ...]
+    seconds: float
+
+    def line(self) -> str:
+        """Return the result as one line."""
+        word = "held" if self.held else "FELL"
+        return f"rung {self.number}, {self.title}: {word} after {self.seconds:.0f} s. {self.found}"
+
+
+@dataclass(frozen=True, repr=False)
+class Climb:
+    """The rungs that an answer has climbed, and the one from which it fell, if it did."""
+
+    exercise: str
+    seed: int
+    of: int
+    results: tuple[Result, ...]
+
+    @property
+    def held(self) -> bool:
+        """True if it held on every rung that was tried."""
+        return all(result.held for result in self.results)
+
+    def card(self) -> Card:
+        """Return the result as a card."""
+        climbed = sum(result.held for result in self.results)
+        tried = "" if len(self.results) == self.of else f" ({self.of} in all)"
+        title = f"Exercise {self.exercise}: held {climbed} of {len(self.results)} rungs{tried}"
+        parts = [result.line() for result in self.results if result.held]
+        if not self.held:
+            parts += self._fall(self.results[-1])
+        return Card(title, "\n\n".join(parts), tone=self.held)
+
+    def _fall(self, last: Result) -> list[str]:
+        steps = [f"```\n{as_text(list(last.history))}\n```"] if last.history else []
+        again = f"lab attack {self.exercise} --rung {last.number} --seed {self.seed}"
+        return [
+            last.line(),
+            f"Promised: {last.promise}",
+            *steps,
+            f"The same events again: `{again}`",
+        ]
+
+    def __repr__(self) -> str:
+        return repr(self.card())
+
+    def _repr_html_(self) -> str:
+        return self.card()._repr_html_()

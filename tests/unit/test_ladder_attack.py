@@ -1,0 +1,227 @@
+"""Climbing with a simulated function: no Spark, no Kafka, no store."""
+
+from types import SimpleNamespace
+
+import pandas as pd
+import pytest
+
+from lab_env.lab.job import worker
+from lab_env.lab.job.process import JobFailed
+from lab_env.lab.ladder import attack as ladder
+from lab_env.lab.ladder.rungs import RUNGS
+from lab_env.platform.errors import LabError
+from lab_env.platform.settings import Endpoints
+from lab_env.shop.ledger.reconcile import Reconciliation
+
+ENDPOINTS = Endpoints("http://s3", "k", "s", "eu", "lake", "kafka:1")
+
+
+def start_table(events, path, checkpoint):
+    return None
+
+
+class PlayedGate:
+    """Gate at which the awaited request comes if the stage says so."""
+
+    def __init__(self, stage):
+        self.stage, self.url, self.dropped, self.closed = stage, "http://gate", 0, False
+
+    def arm(self, kind, action, part):
+        self.stage.armed.append((kind, action))
+        request = SimpleNamespace(key=f"{part}/orders_cow/f.parquet") if self.stage.hit else None
+        return SimpleNamespace(wait=lambda seconds: self.stage.hit, request=request)
+
+    def disarm(self):
+        pass
+
+    def drop(self):
+        self.dropped += 1
+
+    def close(self):
+        self.closed = True
+
+
+class PlayedProcess:
+    """Process whose function makes the table right, except for what the stage changes."""
+
+    def __init__(self, stage, endpoints):
+        assert endpoints.s3_endpoint == "http://gate"
+        self.stage, self.killed = stage, False
+        stage.processes.append(self)
+
+    @property
+    def busy(self):
+        return self.stage.hit
+
+    def load(self, job):
+        assert job
+
+    def call(self, task, **arguments):
+        assert task == "run" and arguments["exercise"] == "04.2"
+        self.stage.call()
+
+    def begin(self, task, **arguments):
+        self.stage.calls.append("begun")
+
+    def finish(self):
+        self.stage.call()
+
+    def kill(self):
+        self.killed = True
+
+
+class Stage:
+    """What was sent, and the rows of the table after the last call."""
+
+    def __init__(self):
+        self.sent, self.rows, self.calls, self.processes, self.armed = [], [], [], [], []
+        self.removed, self.hit, self.edit, self.error = [], True, lambda rows: rows, None
+
+    def call(self):
+        self.calls.append("called")
+        if self.error:
+            raise self.error
+        newest = {}
+        for send in sorted(self.sent, key=lambda send: send.order_ts):
+            if not send.kind.startswith("malformed"):
+                newest[send.order_id] = send
+        rows = [(s.order_id, s.event_id, s.order_ts) for s in newest.values() if s.op != "erase"]
+        self.rows = self.edit(rows)
+
+    def frame(self):
+        lines = [
+            (s.send_id, s.event_id, s.order_id, s.op, s.order_ts, s.kind, "acked", 0, n)
+            for n, s in enumerate(self.sent)
+        ]
+        columns = ["send_id", "event_id", "order_id", "op", "order_ts", "kind", "state"]
+        return pd.DataFrame(lines, columns=[*columns, "partition", "offset"])
+
+
+class PlayedLedger(ladder.Ledger):
+    stage: Stage
+
+    def frame(self):
+        return self.stage.frame()
+
+
+@pytest.fixture
+def stage(home, monkeypatch):
+    played = Stage()
+
+    def send(bootstrap, topic, folder, sends):
+        played.sent += sends
+
+    def read(endpoints, table):
+        return pd.DataFrame(played.rows, columns=["order_id", "event_id", "order_ts"])
+
+    def remove(endpoints, prefix):
+        played.removed.append(prefix)
+        played.sent, played.rows = [], []
+
+    monkeypatch.setattr(PlayedLedger, "stage", played, raising=False)
+    monkeypatch.setattr(ladder, "Ledger", PlayedLedger)
+    monkeypatch.setattr(ladder, "Gate", lambda address: PlayedGate(played))
+    monkeypatch.setattr(ladder, "JobProcess", lambda at, *_: PlayedProcess(played, at))
+    monkeypatch.setattr(ladder, "replay", send)
+    monkeypatch.setattr(ladder, "read_rows", read)
+    monkeypatch.setattr(ladder, "delete_topic", lambda at, topic: played.removed.append(topic))
+    monkeypatch.setattr(ladder.store, "delete_prefix", remove)
+    monkeypatch.setattr(ladder.store, "list_objects", lambda endpoints, prefix: ["there"])
+    return played
+
+
+def climb(*numbers: int, said: list | None = None):
+    say = (lambda line: None) if said is None else said.append
+    return ladder.attack(ENDPOINTS, "lesson-04", "04.2", start_table, numbers, 17, say)
+
+
+def test_a_right_answer_climbs_all_rungs_and_leaves_nothing(stage):
+    said = []
+    done = climb(said=said)
+    rungs = len(RUNGS["04.2"])
+    assert done.held and [result.number for result in done.results] == list(range(1, rungs + 1))
+    assert all("equal" in result.found for result in done.results) and len(said) == 2 * rungs
+    assert done.results[2].found.endswith("Killed at orders_cow/f.parquet.")
+    assert stage.armed == [("data", "hold_after"), ("commits", "hold_before")]
+    assert all(process.killed for process in stage.processes)
+    assert len(stage.removed) == 2 * rungs  # topic and folder of each
+    assert f"held {rungs} of {rungs} rungs" in repr(done) and done._repr_html_()
+
+
+def test_a_process_lives_until_a_rung_kills_it(stage):
+    climb(1, 2)
+    assert len(stage.processes) == 1
+    climb(3)
+    assert len(stage.processes) == 3  # killed once, then started again
+
+
+def test_an_answer_falls_with_a_history_and_a_command_that_repeats_it(stage):
+    stage.edit = lambda rows: [*rows[1:], rows[0], rows[0]]
+    done = climb()
+    (result,) = done.results
+    assert not done.held and result.number == 1 and not result.held
+    assert "1 order is in your table more often than once (o-s17-" in result.found
+    assert result.history[-1].wrong and result.history[-1].text.startswith("2 rows: ")
+    text = repr(done)
+    assert "<-- here" in text and "lab attack 04.2 --rung 1 --seed 17" in text
+    assert "held 0 of 1 rungs (4 in all)" in text
+
+
+def test_an_error_of_the_function_is_a_fall_without_a_history(stage):
+    stage.error = JobFailed("KeyError: 'x'.")
+    (result,) = climb(2).results
+    assert not result.held and result.history == ()
+    assert result.found.startswith("In delivery 1, of ") and result.found.endswith("KeyError: 'x'.")
+
+
+def test_a_kill_that_never_finds_its_request_is_a_fall(stage):
+    stage.hit = False
+    (result,) = climb(4).results
+    assert "noted no finished batch in the checkpoint" in result.found
+
+
+def test_an_interrupted_attack_removes_everything(stage):
+    stage.error = KeyboardInterrupt()
+    with pytest.raises(KeyboardInterrupt):
+        climb()
+    assert len(stage.removed) == 2 and all(process.killed for process in stage.processes)
+
+
+@pytest.mark.parametrize(
+    ("exercise", "answer", "numbers", "why"),
+    [
+        ("04.2", ..., (), "is not solved yet"),
+        ("04.2", start_table, (9,), "There is no rung 9"),
+        ("04.1", start_table, (), r"has no ladder.*\n.*04\.2"),
+        ("04.2", 5, (), "is of type int"),
+    ],
+)
+def test_what_cannot_be_attacked_is_said(stage, exercise, answer, numbers, why):
+    with pytest.raises(LabError, match=why):
+        ladder.attack(ENDPOINTS, "lesson-04", exercise, answer, numbers, 1, print)
+    assert not stage.processes
+
+
+def test_a_store_behind_tls_is_refused(stage):
+    at = Endpoints("https://s3", "k", "s", "eu", "lake", "kafka:1")
+    with pytest.raises(LabError, match="plain HTTP"):
+        ladder.attack(at, "lesson-04", "04.2", start_table, (), 1, print)
+
+
+def test_an_error_in_a_function_that_a_stream_calls_back_names_its_line():
+    message = (
+        "[STREAM_FAILED] Query terminated with exception: An exception was raised by the Python "
+        f'Proxy. Traceback\n  File "{worker.OWN}/lab/x.py", line 3, in call\n'
+        '  File "/x/site-packages/py4j/j.py", line 4, in wrap\n'
+        '  File "<cell 27>", line 5, in write\nTypeError: no first row\n'
+    )
+    told = worker.failure(RuntimeError(message))
+    assert told["frames"] == [("<cell 27>", 5, "write")]
+
+
+def test_the_ledgers_findings_are_said_in_words():
+    examples = {"missing": ["O-1"], "ghost": ["O-2", "O-3"]}
+    found = Reconciliation("t", (), 1, 2, missing=1, ghost=2, examples=examples)
+    missing, ghosts = ladder.in_words(found).split("; ")
+    assert missing == "1 order is missing from your table (O-1)"
+    assert ghosts == "2 orders are in your table although erased (O-2)."

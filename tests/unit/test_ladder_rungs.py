@@ -1,0 +1,63 @@
+"""The ladder's events are hard enough on every seed, and the right table is well defined."""
+
+import pytest
+
+from lab_env.course import registry
+from lab_env.lab.ladder.rungs import (
+    KILLED,
+    RUNGS,
+    SENDS,
+    late_and_twice,
+    malformed_between,
+)
+from lab_env.lab.ladder.worker import CALLS
+
+SEEDS = range(30)
+DAY = 86_400_000_000  # microseconds
+
+
+def test_each_exercise_of_the_ladder_exists_and_its_function_can_be_called():
+    assert RUNGS.keys() == CALLS.keys()
+    assert all(registry.exercise(exercise_id).id == exercise_id for exercise_id in RUNGS)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_first_rung_has_late_events_resends_and_erasures_across_its_deliveries(seed):
+    parts = late_and_twice(seed)
+    assert sum(map(len, parts)) == SENDS and len(parts) > KILLED
+    seen: dict[str, int] = {}
+    late = erased = 0
+    for part in parts:
+        late += sum(s.kind == "late" and seen.get(s.order_id, 0) > s.order_ts for s in part)
+        erased += sum(s.op == "erase" and s.order_id in seen for s in part)
+        for send in part:
+            seen[send.order_id] = max(seen.get(send.order_id, 0), send.order_ts)
+    assert late and erased
+    sends = [send for part in parts for send in part]
+    assert any(send.kind == "resend" for send in sends)
+    days = {(send.order_id, send.order_ts // DAY) for send in sends}
+    assert len(days) > len({order for order, _ in days}), "no order has events on two days"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_of_an_order_follows_its_erasure(seed):
+    for deliveries in (late_and_twice(seed), malformed_between(seed)):
+        sends = [send for part in deliveries for send in part]
+        gone: set[str] = set()
+        for send in sends:
+            assert send.order_id not in gone or send.kind.startswith("malformed")
+            if send.op == "erase" and not send.kind.startswith("malformed"):
+                gone.add(send.order_id)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_between_good_messages_comes_a_delivery_of_malformed_ones_alone(seed):
+    first, alone, last = malformed_between(seed)
+    assert alone and all(s.kind.startswith("malformed") for s in alone)
+    for part in (first, last):
+        assert any(not send.kind.startswith("malformed") for send in part)
+    assert any(send.kind.startswith("malformed") for send in (*first, *last))
+
+
+def test_a_seed_gives_the_same_events_again():
+    assert late_and_twice(17) == late_and_twice(17) != late_and_twice(18)
