@@ -8,6 +8,7 @@ import json
 import sys
 import traceback
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -673,21 +674,16 @@ def attack(
     """
     from lab_env.lab.handle import namespace_of
     from lab_env.lab.ladder import attack as ladder
-    from lab_env.lab.ladder.answers import find_answer
+    from lab_env.lab.ladder.answers import OWN, find_answer
     from lab_env.platform import services
 
     exercise, _ = ladder.rungs_of(exercise)
     found = find_answer(exercise, answer)
+    namespace = namespace_of(exercise[:2])
+    rungs = [rung] if rung else []
     with _progress() as say:
-        climb = ladder.attack(
-            services.endpoints(),
-            namespace_of(exercise[:2]),
-            exercise,
-            found,
-            [rung] if rung else [],
-            seed,
-            say,
-        )
+        climb = ladder.attack(services.endpoints(), namespace, exercise, found, rungs, seed, say)
+    climb = replace(climb, which="" if answer == OWN else answer)
     out.print(escape(repr(climb)))
     raise typer.Exit(0 if climb.held else 1)
 

@@ -1,5 +1,6 @@
 """Climbing with a simulated function: no Spark, no Kafka, no store."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pandas as pd
@@ -165,6 +166,7 @@ def test_an_answer_falls_with_a_history_and_a_command_that_repeats_it(stage):
     text = repr(done)
     assert "<-- here" in text and "lab attack 04.2 --rung 1 --seed 17" in text
     assert "held 0 of 1 rungs (4 in all)" in text
+    assert "--seed 17 --answer wrong-1" in repr(replace(done, which="wrong-1"))
 
 
 def test_an_error_of_the_function_is_a_fall_without_a_history(stage):

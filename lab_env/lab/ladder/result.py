@@ -46,12 +46,16 @@ class Result:
 
 @dataclass(frozen=True, repr=False)
 class Climb:
-    """The rungs that an answer has climbed, and the one from which it fell, if it did."""
+    """The rungs that an answer has climbed, and the one from which it fell, if it did.
+
+    `which` names an answer of the lesson's source; it is empty for the learner's own.
+    """
 
     exercise: str
     seed: int
     of: int
     results: tuple[Result, ...]
+    which: str = ""
 
     @property
     def held(self) -> bool:
@@ -71,6 +75,7 @@ class Climb:
     def _fall(self, last: Result) -> list[str]:
         steps = [f"```\n{as_text(list(last.history))}\n```"] if last.history else []
         again = f"lab attack {self.exercise} --rung {last.number} --seed {self.seed}"
+        again += f" --answer {self.which}" if self.which else ""
         return [
             last.line(),
             f"Promised: {last.promise}",
