@@ -1,4 +1,4 @@
-"""The ladder: a right answer climbs past a kill, a wrong one falls, and nothing is left of either."""
+"""The ladder: a right answer climbs past a kill, a wrong one falls, and neither leaves anything."""
 
 import pytest
 
