@@ -25,7 +25,8 @@ KEYS = {
     ("LIST", f"{TABLE}/.hoodie/timeline/"): "timeline",
     ("PUT", f"{TABLE}/.hoodie/timeline/20261122101500123.deltacommit.requested"): "timeline",
     ("PUT", f"{TABLE}/.hoodie/timeline/20261122101500123.clean.requested"): "cleaning",
-    ("GET", f"{TABLE}/.hoodie/hoodie.properties"): "table properties",
+    ("GET", f"{TABLE}/.hoodie/hoodie.properties"): "rest of .hoodie",
+    ("HEAD", f"{TABLE}/p=1/.hoodie_partition_metadata"): "data files",
     ("GET", f"{TABLE}/.hoodie/metadata/files/files-0000-0_0-1-2_20261122101500123.hfile"): (
         "metadata table"
     ),
@@ -38,7 +39,7 @@ KEYS = {
 
 
 @pytest.mark.parametrize(("request_", "phase"), KEYS.items())
-def test_a_request_belongs_to_the_part_of_the_commit_that_its_key_names(request_, phase):
+def test_the_key_decides_the_phase(request_, phase):
     assert phase_of(*request_) == phase
     assert phase in PHASES
 
@@ -52,20 +53,22 @@ def stream_of(batches: int, each: int) -> list[Request]:
     return [Request(n, n / 10, "PUT", key, "", 0) for n, key in enumerate(keys)]
 
 
-def test_a_commit_is_all_that_a_stream_asks_from_one_batch_to_the_next():
+def test_a_commit_ends_where_the_next_batch_writes_its_offsets():
     commits = commit._commits(stream_of(batches=6, each=5))
-    assert [len(requests) for requests in commits] == [5, 5, 5]  # not the first two, nor the last
+    assert [len(requests) for requests in commits] == 5 * [5]  # not the last
     assert [requests[0].key for requests in commits] == [
-        f"t/_checkpoint/offsets/.{number}.ab.tmp" for number in (2, 3, 4)
+        f"t/_checkpoint/offsets/.{number}.ab.tmp" for number in range(5)
     ]
 
 
 def test_a_listing_is_a_request_for_its_prefix_and_times_count_from_the_batch():
     listing = Request(1, 12.5, "GET", "", "read", 0, listed=f"t/{TABLE}/p=1/", seconds=0.0021)
     assert commit._row(listing, 12.0, "s3a://bucket/t") == (500.0, 2.1, "LIST", f"{TABLE}/p=1/")
+    several = Request(2, 12.0, "POST", "", "delete", 0)
+    assert commit._row(several, 12.0, "s3a://bucket/t")[2:] == ("DELETE", "")
 
 
-def test_the_table_of_phases_counts_each_request_once_and_names_the_repeated_ones():
+def test_the_table_of_phases_counts_repeated_requests():
     rows = [(0, 1, "PUT", "_checkpoint/offsets/1")] + 3 * [(5, 2, "HEAD", f"{TABLE}/p=1/f")]
     run = {"commits": [{"kind": "cow", "setting": PIPELINE, "requests": rows}]}
     found = phase_table(run, "cow")
@@ -103,6 +106,7 @@ def test_the_delivered_run_draws_every_request():
     for kind, settings in commit.DRAWN.items():
         for setting in settings:
             rows = requests_of(run, kind, setting)
+            assert not rows["key"].str.contains(r"\.compaction\.").any()  # no service was due
             assert set(rows["operation"]) <= set(OPERATIONS)
             assert len(rows) == phase_table(run, kind, setting).loc["all", "all"]
     assert f"{len(requests_of(run, 'mor', NO_SERVER)):,} requests" in commit_chart(

@@ -1,7 +1,5 @@
 """Evaluates and draws the requests of single commits, as recorded by `lab bench commit`."""
 
-import statistics
-
 import pandas as pd
 
 from lab_env.platform.display.chart import INK, NAMES, new_panels, svg
@@ -10,7 +8,7 @@ from lab_env.platform.display.palette import AMBER, BLUE, GREEN, GREY, PINK, SKY
 # By phase, in the order of a commit: its colour.
 PHASES = {
     "checkpoint": AMBER,
-    "table properties": GREY,
+    "rest of .hoodie": GREY,
     "timeline": BLUE,
     "metadata table": VERMILION,
     "markers": PINK,
@@ -30,7 +28,7 @@ def phase_of(operation: str, key: str) -> str:
     Args:
         operation: one of `OPERATIONS`.
         key: key of the object, or prefix of the listing; empty if the request deletes several
-            objects, which Hudi does only with its markers.
+            objects: S3A does that to folders of markers, those of the metadata table included.
     """
     if not key:
         return "markers"
@@ -42,8 +40,8 @@ def phase_of(operation: str, key: str) -> str:
         return "markers"
     if "/.hoodie/timeline" in key:
         return "cleaning" if ".clean" in key else "timeline"
-    if "/.hoodie" in key:
-        return "table properties"
+    if "/.hoodie/" in key:
+        return "rest of .hoodie"
     return "cleaning" if operation == "DELETE" else "data files"
 
 
@@ -57,8 +55,9 @@ def requests_of(run: dict, kind: str, setting: str = PIPELINE) -> pd.DataFrame:
 def phase_table(run: dict, kind: str, setting: str = PIPELINE) -> pd.DataFrame:
     """Return one row per phase of a recorded commit, and their sum.
 
-    Columns: requests by operation, `all`, `repeated` (those that ask again what this commit has
-    asked before) and `waited ms` (the sum; requests of parallel tasks overlap).
+    Columns: requests by operation, `all`, `repeated` (same operation and key as an earlier request
+    of the commit; reads of two parts of a file, too) and `waited ms` (the sum; requests of parallel
+    tasks overlap).
     """
     rows = requests_of(run, kind, setting)
     by_phase = rows.groupby("phase")
@@ -127,13 +126,7 @@ def caption_of(run: dict) -> str:
     """Return a caption with the date, machine and size of a run."""
     size = run["size"]
     return (
-        f"Measured {run['made'][:10]} on {run['cores']} cores: {size['changes']:,} events into"
-        f" {size['orders']:,} orders in four partitions; of {size['commits']} commits the one with"
-        " the median number of requests. The proxy that notes each request makes the commit slower."
+        f"Measured {run['made'][:10]} on {run['cores']} cores: commit {size['drawn']} of"
+        f" {size['commits']}, {size['changes']:,} events into {size['orders']:,} orders in four"
+        " partitions. The proxy that notes each request makes the commit slower."
     )
-
-
-def median_commit(commits: list[list]) -> list:
-    """Return the commit with the median number of requests, the lower of two."""
-    middle = statistics.median_low([len(commit) for commit in commits])
-    return next(commit for commit in commits if len(commit) == middle)

@@ -17,7 +17,6 @@ from lab_env.lessons.recorded.commit import (
     NO_SERVER,
     PIPELINE,
     SHORT_LIVED,
-    median_commit,
     option_table,
     phase_table,
 )
@@ -36,7 +35,7 @@ UPDATES = 60  # percent of the changes
 DAYS = 4  # table partitions, each with two buckets
 KEPT_REQUESTS = 100_000
 OFFSETS = re.compile(r"_checkpoint/offsets/\.?(\d+)")  # of a batch, or the file renamed to it
-KINDS = {"cow": options.COW, "mor": options.MOR | {"hoodie.upsert.shuffle.parallelism": "2"}}
+KINDS = {"cow": options.COW, "mor": options.MOR}
 
 
 @dataclass(frozen=True)
@@ -52,7 +51,7 @@ def _compacted_after(commits: int) -> dict[str, str]:
 
 
 SERVED = {"hoodie.embed.timeline.server": "true"}
-# Without an asynchronous service the sink closes its writer, and with it the server, after a batch.
+# Without an asynchronous service the sink closes its writer and the server after the first batch.
 KEPT_OPEN = SERVED | {
     "hoodie.clustering.async.enabled": "true",
     "hoodie.clustering.async.max.commits": "1000000000",  # never
@@ -96,18 +95,19 @@ class CommitConfig:
     orders: int  # number of orders in the table before
     changes: int  # number of events per commit
     commits: int  # number of commits per run
+    drawn: int  # the commit whose requests are recorded, counted from 1; no table service is due
     rounds: int  # number of runs of each setting without the proxy; 0 for none
-    drawn: dict[str, tuple[str, ...]]  # by table type: settings whose requests are recorded
+    pictures: dict[str, tuple[str, ...]]  # by table type: settings whose requests are recorded
     settings: tuple[str, ...] = tuple(SETTINGS)
-    # The quick compiler has little left to compile after the warm-up, so rounds are alike.
+    # With the quick compiler alone, little is left to compile after the warm-up.
     java_options: str = session.LESSON_JAVA_OPTIONS
 
 
 def commit_config(full: bool) -> CommitConfig:
     """Return the parameters of a smoke test or, with `full`, of a run with reliable figures."""
     if full:
-        return CommitConfig(20_000, 1_000, commits=10, rounds=5, drawn=DRAWN)
-    return CommitConfig(1_000, 100, commits=4, rounds=0, drawn={"mor": (PIPELINE,)})
+        return CommitConfig(20_000, 1_000, commits=10, drawn=7, rounds=5, pictures=DRAWN)
+    return CommitConfig(1_000, 100, commits=4, drawn=3, rounds=0, pictures={"mor": (PIPELINE,)})
 
 
 def measure_commits(config: CommitConfig, report_progress: Progress = print) -> dict:
@@ -116,7 +116,8 @@ def measure_commits(config: CommitConfig, report_progress: Progress = print) -> 
     Returns:
         `made`, `cores`, `size`, `problems` (wrong answers); `commits`, each with `kind`, `setting`
         and `requests` (ms since the batch began, ms until the response, operation, key without the
-        table's base path); `options`, one dictionary per run, as in `_Run._timed`.
+        table's base path); `options`, one dictionary per run: kind, setting, round, and means per
+        commit.
     """
     services.up(progress=lambda line: None)
     with ExitStack() as cleanup:
@@ -129,7 +130,7 @@ def measure_commits(config: CommitConfig, report_progress: Progress = print) -> 
         run = _Run(config, lab, bucket, report_progress)
         commits = run.anatomy()
         found = run.compare() if config.rounds else []
-    sizes = ("orders", "changes", "commits", "rounds")
+    sizes = ("orders", "changes", "commits", "drawn", "rounds")
     return stamp() | {
         "size": {name: getattr(config, name) for name in sizes},
         "problems": run.problems,
@@ -153,13 +154,13 @@ class _Run:
             gate = Gate(self._lab.endpoints.s3_endpoint, kept=KEPT_REQUESTS)
             cleanup.callback(gate.close)
             worker = self._start(cleanup, gate.url)
-            for kind, settings in self._config.drawn.items():
+            for kind, settings in self._config.pictures.items():
                 for setting in settings:
                     self._report(f"every request of a commit: {kind}, {setting}")
                     began, base = time.time(), self._load(worker, kind, setting)
                     self._follow(worker)
                     requests = [request for request in list(gate.requests) if request.at > began]
-                    commit = median_commit(_commits(requests))
+                    commit = _commits(requests)[self._config.drawn]
                     rows = [_row(request, commit[0].at, base) for request in commit]
                     found.append({"kind": kind, "setting": setting, "requests": rows})
                     self._check(worker, f"{kind}, {setting}")
@@ -208,7 +209,10 @@ class _Run:
         return worker.call("stop_following")["batches"]
 
     def _timed(self, worker: WorkerClient, kind: str, setting: str, number: int) -> dict:
-        """Measure one run without the proxy; costs are per commit."""
+        """Measure one run without the proxy; return means per commit.
+
+        The seconds leave out the first batch, which starts the stream.
+        """
         self._load(worker, kind, setting)
         meter = Meter(worker)
         before = meter.read()
@@ -216,7 +220,7 @@ class _Run:
         used = meter.read() - before
         self._check(worker, f"round {number}, {kind}, {setting}")
         self._bucket.clear()
-        bucket, later = used.bucket, batches[1:]  # the first starts the stream
+        bucket, later = used.bucket, batches[1:]
         requests = bucket.puts + bucket.lists + bucket.gets + bucket.deletes
         return {
             "kind": kind,
@@ -225,7 +229,6 @@ class _Run:
             "seconds": round(sum(batch["seconds"] for batch in later) / len(later), 3),
             "CPU s": round(used.cpu_seconds / len(batches), 3),
             "requests": round(requests / len(batches), 1),
-            "puts": round(bucket.puts / len(batches), 1),
         }
 
     def _check(self, worker: WorkerClient, what: str) -> None:
@@ -235,16 +238,15 @@ class _Run:
 
 
 def _commits(requests: list[Request]) -> list[list[Request]]:
-    """Split a stream's requests into those of each commit, without the first two and the last.
+    """Split a stream's requests into those of each batch, without the last, which has no end.
 
-    A batch begins when its offsets are written. The first batch made the table, the second one
-    started the stream again, and the last has no end.
+    A batch begins when its offsets are written. The first one makes the table.
     """
     starts: dict[str, int] = {}
     for place, request in enumerate(requests):
         if request.method == "PUT" and (batch := OFFSETS.search(request.key)):
             starts.setdefault(batch[1], place)
-    return [requests[begin:end] for begin, end in pairwise(starts.values())][2:]
+    return [requests[begin:end] for begin, end in pairwise(starts.values())]
 
 
 def _row(request: Request, began: float, base: str) -> tuple[float, float, str, str]:
