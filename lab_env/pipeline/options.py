@@ -52,10 +52,10 @@ ORDERS = KEYS | INDEX | METADATA | CLEANING | WRITE
 
 COW = ORDERS | {
     "hoodie.datasource.write.table.type": "COPY_ON_WRITE",
-    # Without an asynchronous service Hudi's streaming sink stops its timeline server after the
-    # first batch. Each task then opens the metadata table with all its log files, so these are
-    # compacted after three commits, not ten: 708 requests per commit instead of 1,003 (means of
-    # ten), and 0.85 of the seconds (one run).
+    # This stream has no timeline server: Hudi's sink starts none by default, and would close it
+    # after a batch, because no service runs asynchronously. So each task that writes opens the
+    # metadata table with all its log files. Compacted after three commits instead of ten, it took
+    # 708 instead of 1,003 requests per commit (means of ten commits, one run).
     "hoodie.metadata.compact.max.delta.commits": "3",
 }
 
@@ -67,15 +67,15 @@ MOR = ORDERS | {
     "hoodie.compact.inline.max.delta.commits": "5",
     # With a timeline server the driver reads the metadata table for all tasks; without one, each
     # task reads it. Hudi's streaming sink has none unless this is set. data/commit.json.gz has the
-    # requests of a commit; it took 0.74 of the seconds (one run).
+    # requests of one commit with and without.
     "hoodie.embed.timeline.server": "true",
 }
 
 SHORT_LIVED = {
     # For tables of a few minutes and a few files, such as the tour's: readers and writers list the
     # folders instead of keeping a metadata table, and base files have no bloom filter, which the
-    # bucket index does not read. data/commit.json.gz has the requests of a commit; it took 0.6 to
-    # 0.7 of the seconds (one run). A table that grows needs the metadata table.
+    # bucket index does not read. data/commit.json.gz has the requests of one commit with and
+    # without. A table that grows needs the metadata table.
     "hoodie.metadata.enable": "false",
     "hoodie.parquet.bloom.filter.enabled": "false",
     "hoodie.parquet.compression.codec": "zstd",

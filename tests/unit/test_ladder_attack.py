@@ -161,7 +161,7 @@ def test_an_answer_falls_with_a_history_and_a_command_that_repeats_it(stage):
     done = climb()
     (result,) = done.results
     assert not done.held and result.number == 1 and not result.held
-    assert "1 order is in your table more often than once (o-s17-" in result.found
+    assert "1 order is in your table more than once (o-s17-" in result.found
     assert result.history[-1].wrong and result.history[-1].text.startswith("2 rows: ")
     text = repr(done)
     assert "<-- here" in text and "lab attack 04.2 --rung 1 --seed 17" in text

@@ -1,7 +1,8 @@
 """Climbs the ladder: delivers events, calls the learner's function, kills it, and judges its table.
 
-The function runs in a process of its own, with the store behind a gate. It is judged by the ledger
-of everything sent, which it never sees. After the attack nothing is left of it but the result.
+The function runs in a process of its own, with the store behind a gate. Its table is compared with
+the ledger of everything sent, which the function cannot see. The attack then deletes its topic,
+table and ledger.
 """
 
 import contextlib
@@ -38,7 +39,7 @@ CALL_SECONDS = 120  # limit of one call on a slow machine, with the start of its
 POLL_S = 0.1
 NEVER = {
     "data": "wrote no data file below the path that it was given",
-    "commits": "noted no finished batch in the checkpoint that it was given",
+    "commits": "recorded no finished batch in the checkpoint that it was given",
 }
 
 
@@ -213,7 +214,7 @@ class Stage:
                 raise Fell(f"In delivery {number}, {_content(sends)}: {why}") from None
             self._judge(number)
         rows = len(self._looks[-1].rows)
-        return f"{len(self._delivery)} messages, {rows} orders: equal.{self._killed}"
+        return f"{len(self._delivery)} messages, {rows} orders: the table matches the ledger.{self._killed}"
 
     def remove(self) -> None:
         """Remove the topic, the table, the checkpoint and the ledger."""
@@ -225,7 +226,7 @@ class Stage:
         folder = store.key_of(self.base)
         key = self.attack.call_and_kill(kind, action, folder, **self._task)
         if not key:
-            raise Fell(f"It could not be killed there: your function {NEVER[kind]}.")
+            raise Fell(f"The kill never happened: your function {NEVER[kind]}.")
         self._killed = f" Killed at {key.removeprefix(folder).strip('/')}."
         self._looks.append(Look(KILLED, self._rows(), killed=True))
 

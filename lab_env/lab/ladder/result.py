@@ -8,11 +8,11 @@ from lab_env.shop.ledger.reconcile import Reconciliation
 
 WORDS = {
     "missing": "{} missing from your table",
-    "duplicate": "{} in your table more often than once",
+    "duplicate": "{} in your table more than once",
     "stale": "{} in your table as an older event",
     "altered": "{} in your table with another time",
     "ghost": "{} in your table although erased",
-    "unexpected": "{} in your table that nobody sent",
+    "unexpected": "{} in your table but never sent",
 }
 
 

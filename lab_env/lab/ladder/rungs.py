@@ -1,8 +1,8 @@
 """The table of the ladder: the rungs of each exercise, and what its reference promises on each.
 
 A rung delivers events in parts. After each part the learner's function is called, as after a
-restart, and then its table must be right. What no Spark or Hudi code survives, such as a deleted
-checkpoint, is not a rung.
+restart, and then its table must be right. A rung asks only for what the reference survives: a
+deleted checkpoint, for example, is not a rung.
 """
 
 import itertools
@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from lab_env.shop.model import Send, generate
 
 SENDS = 150  # of a rung
-BEGIN = "2026-01-05T23:59:42Z"  # midnight comes, and orders have events on two days
-SEEDS = 1_000_000  # more than anyone gives
+BEGIN = "2026-01-05T23:59:42Z"  # just before midnight, so that orders have events on two days
+SEEDS = 1_000_000  # step between redraws of a seed
 SINK = "cow"  # names the table and the checkpoint below the attack's folder
 KILLED = 2  # the delivery in which a rung kills the process
 # Much of what is rare in the shop. Nothing of an order follows its erasure: the shop waits until
@@ -48,8 +48,8 @@ class Rung:
 def late_and_twice(seed: int) -> Deliveries:
     """Three deliveries with many late events, resends and erasures, also across their borders.
 
-    In each seed's an event comes in a later delivery than a newer one of its order, and an erasure
-    in a later one than what it erases, so no answer passes by luck.
+    For every seed, at least one event arrives in a later delivery than a newer event of its order,
+    and one erasure in a later delivery than an event of the order that it erases.
     """
     drawn = (_parts(_sends(seed + SEEDS * again), 3) for again in itertools.count())
     return next(parts for parts in drawn if _crosses(parts, "late") and _crosses(parts, "erase"))
@@ -100,13 +100,13 @@ MALFORMED = Rung(
 )
 MID_WRITE = Rung(
     "killed in mid-write",
-    "After a restart, what the dead process had half written is neither lost nor there twice.",
+    "After a restart, the batch that was being written is in the table exactly once.",
     late_and_twice,
     ("data", "hold_after"),
 )
 BEFORE_CHECKPOINT = Rung(
     "killed between commit and checkpoint",
-    "The table has the batch and the checkpoint does not know it: a restart changes nothing.",
+    "A restart does not change the table, even if it has a batch that the checkpoint lacks.",
     late_and_twice,
     ("commits", "hold_before"),
 )

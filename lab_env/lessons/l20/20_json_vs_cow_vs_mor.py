@@ -961,7 +961,7 @@ HTML(commit_chart(small, "mor", (NO_SERVER, PIPELINE, SHORT_LIVED)))
 # %%
 phase_table(small, "mor", NO_SERVER)
 
-# %% name="requests-of-a-commit" proof="Without a timeline server most requests read the metadata table, again and again."
+# %% name="requests-of-a-commit" proof="Without a timeline server most requests go to the metadata table, nearly all of them repeated."
 by_phase = {name: phase_table(small, "mor", name)["all"] for name in (NO_SERVER, PIPELINE)}
 assert by_phase[NO_SERVER]["metadata table"] > by_phase[NO_SERVER]["all"] / 2
 assert by_phase[PIPELINE]["metadata table"] < by_phase[NO_SERVER]["metadata table"] / 2
@@ -973,14 +973,15 @@ assert left["data files"] < left["all"] / 3 and left["all"] < by_phase[PIPELINE]
 # %% [markdown]
 # Most of it is the [metadata table](../docs/glossary.md#metadata-table), the list of the table's files: each of the
 # tasks that write opens it, with all its log files, for itself. Nearly every such request is *repeated*: the commit
-# has sent the same one before. Hudi's [timeline server](https://hudi.apache.org/docs/timeline_server_service) reads
-# the list in the driver, and serves all tasks. Hudi's streaming sink starts no server unless you set
-# `hoodie.embed.timeline.server`. It stops the server after the first batch unless compaction or clustering runs
-# asynchronously, so the pipeline's Copy-on-Write stream has none.
+# has asked for the same object before, perhaps for another part of it. Hudi's
+# [timeline server](https://hudi.apache.org/docs/timeline_server_service) reads the list in the driver, and serves
+# all tasks. Hudi's streaming sink starts no server unless you set `hoodie.embed.timeline.server`. Even then it closes
+# the server after a batch unless compaction or clustering runs asynchronously. The pipeline's Copy-on-Write stream
+# runs neither, so it does without.
 #
-# The third picture has no metadata table: Hudi lists the folders instead. That is cheaper for a small table like the
-# tour's. Its cost grows with the number of partitions and files. What is left is mostly not data either: markers,
-# Spark's checkpoint, and the timeline, read several times.
+# The third picture has no metadata table: Hudi lists the folders instead. (These options also drop the bloom filters
+# and use zstd.) That is cheaper for a small table like the tour's. With more partitions it takes more listings. What
+# is left is mostly not data either: markers, Spark's checkpoint, and the timeline, read several times.
 
 # %%
 spark.stop()
