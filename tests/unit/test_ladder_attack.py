@@ -141,7 +141,10 @@ def test_a_right_answer_climbs_all_rungs_and_leaves_nothing(stage):
     done = climb(said=said)
     rungs = len(RUNGS["04.2"])
     assert done.held and [result.number for result in done.results] == list(range(1, rungs + 1))
-    assert all("equal" in result.found for result in done.results) and len(said) == 2 * rungs
+    assert (
+        all("matches the ledger" in result.found for result in done.results)
+        and len(said) == 2 * rungs
+    )
     assert done.results[2].found.endswith("Killed at orders_cow/f.parquet.")
     assert stage.armed == [("data", "hold_after"), ("commits", "hold_before")]
     assert all(process.killed for process in stage.processes)
@@ -179,7 +182,7 @@ def test_an_error_of_the_function_is_a_fall_without_a_history(stage):
 def test_a_kill_that_never_finds_its_request_is_a_fall(stage):
     stage.hit = False
     (result,) = climb(4).results
-    assert "noted no finished batch in the checkpoint" in result.found
+    assert "recorded no finished batch in the checkpoint" in result.found
 
 
 def test_an_interrupted_attack_removes_everything(stage):

@@ -213,8 +213,8 @@ class Stage:
             except JobFailed as why:
                 raise Fell(f"In delivery {number}, {_content(sends)}: {why}") from None
             self._judge(number)
-        rows = len(self._looks[-1].rows)
-        return f"{len(self._delivery)} messages, {rows} orders: the table matches the ledger.{self._killed}"
+        found = f"{len(self._delivery)} messages, {len(self._looks[-1].rows)} orders"
+        return f"{found}: the table matches the ledger.{self._killed}"
 
     def remove(self) -> None:
         """Remove the topic, the table, the checkpoint and the ledger."""
