@@ -72,7 +72,7 @@ class PlayedProcess:
 
 
 class Stage:
-    """What was sent, and the rows of the table after the last call."""
+    """The sends so far, and the rows of the table after the last call."""
 
     def __init__(self):
         self.sent, self.rows, self.calls, self.processes, self.armed = [], [], [], [], []

@@ -47,6 +47,11 @@ class BucketUsage:
     bytes_written: int = 0  # total size of the objects written
     bytes_read: int = 0  # total size of the content sent to readers
 
+    @property
+    def requests(self) -> int:
+        """Number of all requests."""
+        return self.puts + self.lists + self.gets + self.deletes
+
     def __sub__(self, earlier: "BucketUsage") -> "BucketUsage":
         before = asdict(earlier)
         return BucketUsage(**{name: value - before[name] for name, value in asdict(self).items()})

@@ -157,8 +157,9 @@ class _Run:
             for kind, settings in self._config.pictures.items():
                 for setting in settings:
                     self._report(f"every request of a commit: {kind}, {setting}")
-                    began, base = time.time(), self._load(worker, kind, setting)
-                    self._follow(worker)
+                    began = time.time()
+                    base, topic = self._load(worker, kind, setting)
+                    self._follow(worker, topic)
                     requests = [request for request in list(gate.requests) if request.at > began]
                     commit = _commits(requests)[self._config.drawn]
                     rows = [_row(request, commit[0].at, base) for request in commit]
@@ -189,22 +190,22 @@ class _Run:
         worker.bucket = self._bucket  # whose usage MinIO counts
         return worker
 
-    def _load(self, worker: WorkerClient, kind: str, setting: str) -> str:
-        """Make a table with its first orders, and send the changes; return its base path."""
+    def _load(self, worker: WorkerClient, kind: str, setting: str) -> tuple[str, str]:
+        """Make a table with its first orders, and send the changes; return base path and topic."""
         base = f"s3a://{self._bucket.name}/bench/{time.time_ns()}"
         table = KINDS[kind] | SETTINGS[setting].options
         worker.call("begin", base=base, kind=kind, extra_options=table)
-        self._topic = self._lab.topic(f"commit-{time.time_ns()}")
-        send(self._lab, self._topic, self._stream.load)
-        worker.call("ingest", topic=self._topic, batch=0)
-        send(self._lab, self._topic, self._stream.changes)
-        return base
+        topic = self._lab.topic(f"commit-{time.time_ns()}")
+        send(self._lab, topic, self._stream.load)
+        worker.call("ingest", topic=topic, batch=0)
+        send(self._lab, topic, self._stream.changes)
+        return base, topic
 
-    def _follow(self, worker: WorkerClient) -> list[dict]:
+    def _follow(self, worker: WorkerClient, topic: str) -> list[dict]:
         """Commit the changes in batches; return these."""
         # Spark divides the limit by the number of topic partitions and rounds down.
         batch = self._config.changes + latency.PARTITIONS
-        worker.call("follow", topic=self._topic, trigger=0, batch=batch)
+        worker.call("follow", topic=topic, trigger=0, batch=batch)
         worker.call("settle")
         return worker.call("stop_following")["batches"]
 
@@ -213,22 +214,21 @@ class _Run:
 
         The seconds leave out the first batch, which starts the stream.
         """
-        self._load(worker, kind, setting)
+        _, topic = self._load(worker, kind, setting)
         meter = Meter(worker)
         before = meter.read()
-        batches = self._follow(worker)
+        batches = self._follow(worker, topic)
         used = meter.read() - before
         self._check(worker, f"round {number}, {kind}, {setting}")
         self._bucket.clear()
-        bucket, later = used.bucket, batches[1:]
-        requests = bucket.puts + bucket.lists + bucket.gets + bucket.deletes
+        later = batches[1:]
         return {
             "kind": kind,
             "setting": setting,
             "round": number,
             "seconds": round(sum(batch["seconds"] for batch in later) / len(later), 3),
             "CPU s": round(used.cpu_seconds / len(batches), 3),
-            "requests": round(requests / len(batches), 1),
+            "requests": round(used.bucket.requests / len(batches), 1),
         }
 
     def _check(self, worker: WorkerClient, what: str) -> None:

@@ -309,7 +309,7 @@ def _costs(label: str, seconds: float, used: ResourceUsage, times: int = 1) -> d
     costs = {
         "s": seconds,
         "CPU s": used.cpu_seconds,
-        "requests": bucket.puts + bucket.lists + bucket.gets + bucket.deletes,
+        "requests": bucket.requests,
         "bytes written": bucket.bytes_written,
     }
     return {f"{label}: {unit}": value / times for unit, value in costs.items()}

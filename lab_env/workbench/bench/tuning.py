@@ -290,7 +290,7 @@ def _figures(batches: list[dict], used: ResourceUsage) -> dict:
         "batch s": round(sum(batch["seconds"] for batch in later) / len(later), 3),
         "CPU s": round(used.cpu_seconds, 2),
         "store CPU s": round(used.store_cpu_seconds, 2),
-        "requests": bucket.puts + bucket.lists + bucket.gets + bucket.deletes,
+        "requests": bucket.requests,
         "puts": bucket.puts,
         "MB written": round(bucket.bytes_written / 1e6, 3),
     }
