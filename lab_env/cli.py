@@ -678,11 +678,12 @@ def attack(
     from lab_env.platform import services
 
     exercise, _ = ladder.rungs_of(exercise)
-    found = find_answer(exercise, answer)
+    endpoints = services.endpoints()
+    found = find_answer(exercise, endpoints, answer)
     namespace = namespace_of(exercise[:2])
     rungs = [rung] if rung else []
     with _progress() as say:
-        climb = ladder.attack(services.endpoints(), namespace, exercise, found, rungs, seed, say)
+        climb = ladder.attack(endpoints, namespace, exercise, found, rungs, seed, say)
     climb = replace(climb, which="" if answer == OWN else answer)
     out.print(escape(repr(climb)))
     raise typer.Exit(0 if climb.held else 1)

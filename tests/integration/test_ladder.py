@@ -19,7 +19,9 @@ def climbed(services):
     def climb(answer, *rungs):
         namespace = namespace_of("04")
         before = {process.pid for process in marked_processes()}
-        found = attack(services, namespace, "04.2", find_answer("04.2", answer), rungs, SEED)
+        found = attack(
+            services, namespace, "04.2", find_answer("04.2", services, answer), rungs, SEED
+        )
         assert {process.pid for process in marked_processes()} <= before
         assert not list(store.list_objects(services, f"{namespace}/scratch/attack-"))
         return found

@@ -11,6 +11,7 @@ from lab_env.lab.job.packing import Session, pack, unpack
 from lab_env.lab.ladder import answers
 from lab_env.lab.ladder.answers import find_answer, needed
 from lab_env.platform.errors import LabError
+from lab_env.platform.settings import Endpoints
 
 FILE = name_of("04")
 MINE = """
@@ -19,6 +20,8 @@ def start_table(events, path, checkpoint):
 
 lab.check("04.2", start_table)
 """
+
+ENDPOINTS = Endpoints("http://s3", "k", "s", "eu", "lake", "kafka:1")
 
 
 @pytest.fixture
@@ -45,8 +48,8 @@ def chosen(code: str, *names: str) -> str:
 
 def test_the_reference_and_the_lessons_other_answers_travel_with_what_they_use():
     for which in ("reference", "right-1", "right-3", "wrong-1"):
-        function = find_answer("04.2", which)
-        there = unpack(pack(session=True, answer=function), "the session")["answer"]
+        function = find_answer("04.2", ENDPOINTS, which)
+        there = unpack(pack(bound=True, answer=function), "the session")["answer"]
         assert there.__name__ == "start_table"
     assert "upsert" in there.__globals__ or "ORDERS" in there.__globals__
     assert linecache.getline("<reference answer of 04.2>", 1).startswith("def start_table")
@@ -54,7 +57,7 @@ def test_the_reference_and_the_lessons_other_answers_travel_with_what_they_use()
 
 def test_your_own_answer_is_that_of_the_saved_notebook_with_earlier_references(notebook):
     notebook(e04_2=MINE)
-    job = pack(session=True, answer=find_answer("04.2"))
+    job = pack(bound=True, answer=find_answer("04.2", ENDPOINTS))
     options, path, session = unpack(job, "the session")["answer"](None, "p", "c")
     assert options["hoodie.table.ordering.fields"] == "order_ts"  # 04.1 is a stub: its reference
     assert (path, session) == ("p", "the session")
@@ -62,20 +65,20 @@ def test_your_own_answer_is_that_of_the_saved_notebook_with_earlier_references(n
 
 def test_an_earlier_answer_of_your_own_is_used(notebook):
     notebook(e04_1='ORDERS = {"mine": 1}\nlab.check("04.1", [ORDERS, print])', e04_2=MINE)
-    assert find_answer("04.2")(None, "p", "c")[0] == {"mine": 1}
+    assert find_answer("04.2", ENDPOINTS)(None, "p", "c")[0] == {"mine": 1}
 
 
 def test_what_is_missing_is_said(notebook, home):
     with pytest.raises(LabError, match="no copy of lesson 04"):
-        find_answer("04.2")
+        find_answer("04.2", ENDPOINTS)
     notebook()
     with pytest.raises(LabError, match=r"Exercise 04\.2 is not solved in"):
-        find_answer("04.2")
+        find_answer("04.2", ENDPOINTS)
     with pytest.raises(LabError, match=r"no answer 'wrong-9'.*\n?.*right-3"):
-        find_answer("04.2", "wrong-9")
+        find_answer("04.2", ENDPOINTS, "wrong-9")
     notebook(e04_1='ORDERS = lab.x\nlab.check("04.1", [ORDERS, print])', e04_2=MINE)
     with pytest.raises(LabError, match="uses `ORDERS`, which cannot be made outside"):
-        find_answer("04.2")
+        find_answer("04.2", ENDPOINTS)
 
 
 @pytest.mark.parametrize(
@@ -103,6 +106,6 @@ def test_only_statements_that_make_a_needed_name_are_run(code, wanted):
 def test_a_session_of_either_process_is_replaced_by_that_of_the_other():
     names = {"__name__": "__main__", "spark": Session()}
     exec("def inner(): return spark\ndef outer(): return inner(), spark", names)
-    assert unpack(pack(session=True, f=names["outer"]), 7)["f"]() == (7, 7)
+    assert unpack(pack(bound=True, f=names["outer"]), 7)["f"]() == (7, 7)
     with pytest.raises(LabError, match="uses `spark` of this notebook"):
         pack(f=names["outer"])

@@ -1,5 +1,6 @@
 """Climbing with a simulated function: no Spark, no Kafka, no store."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -9,10 +10,11 @@ import pytest
 from lab_env.lab.job import worker
 from lab_env.lab.job.process import JobFailed
 from lab_env.lab.ladder import attack as ladder
+from lab_env.lab.ladder import disturbances
 from lab_env.lab.ladder.rungs import RUNGS
+from lab_env.lab.ladder.target import in_words
 from lab_env.platform.errors import LabError
 from lab_env.platform.settings import Endpoints
-from lab_env.shop.ledger.reconcile import Reconciliation
 
 ENDPOINTS = Endpoints("http://s3", "k", "s", "eu", "lake", "kafka:1")
 
@@ -26,6 +28,9 @@ class PlayedGate:
 
     def __init__(self, stage):
         self.stage, self.url, self.dropped, self.closed = stage, "http://gate", 0, False
+
+    def obey(self, *rules):
+        self.stage.armed += [(rule.kind, rule.action) for rule in rules]
 
     def arm(self, kind, action, part):
         self.stage.armed.append((kind, action))
@@ -125,6 +130,10 @@ def stage(home, monkeypatch):
     monkeypatch.setattr(ladder, "JobProcess", lambda at, *_: PlayedProcess(played, at))
     monkeypatch.setattr(ladder, "replay", send)
     monkeypatch.setattr(ladder, "read_rows", read)
+    monkeypatch.setattr(ladder, "topic_end_offsets", lambda at, topic: {0: len(played.sent)})
+    monkeypatch.setattr(disturbances, "paused", lambda name: nullcontext())
+    monkeypatch.setattr(disturbances, "AWAY_S", 0)
+    monkeypatch.setattr(disturbances, "add_partitions", lambda at, topic, total: None)
     monkeypatch.setattr(ladder, "delete_topic", lambda at, topic: played.removed.append(topic))
     monkeypatch.setattr(ladder.store, "delete_prefix", remove)
     monkeypatch.setattr(ladder.store, "list_objects", lambda endpoints, prefix: ["there"])
@@ -146,7 +155,8 @@ def test_a_right_answer_climbs_all_rungs_and_leaves_nothing(stage):
         and len(said) == 2 * rungs
     )
     assert done.results[2].found.endswith("Killed at orders_cow/f.parquet.")
-    assert stage.armed == [("data", "hold_after"), ("commits", "hold_before")]
+    assert stage.armed[:2] == [("data", "hold_after"), ("commits", "hold_before")]
+    assert [action for _, action in stage.armed[2:]] == ["hold_after", "error", "lost"]
     assert all(process.killed for process in stage.processes)
     assert len(stage.removed) == 2 * rungs  # topic and folder of each
     assert f"held {rungs} of {rungs} rungs" in repr(done) and done._repr_html_()
@@ -164,11 +174,11 @@ def test_an_answer_falls_with_a_history_and_a_command_that_repeats_it(stage):
     done = climb()
     (result,) = done.results
     assert not done.held and result.number == 1 and not result.held
-    assert "1 order is in your table more than once (o-s17-" in result.found
+    assert "1 order is in your output more than once (o-s17-" in result.found
     assert result.history[-1].wrong and result.history[-1].text.startswith("2 rows: ")
     text = repr(done)
     assert "<-- here" in text and "lab attack 04.2 --rung 1 --seed 17" in text
-    assert "held 0 of 1 rungs (4 in all)" in text
+    assert "held 0 of 1 rungs (7 in all)" in text
     assert "--seed 17 --answer wrong-1" in repr(replace(done, which="wrong-1"))
 
 
@@ -182,7 +192,7 @@ def test_an_error_of_the_function_is_a_fall_without_a_history(stage):
 def test_a_kill_that_never_finds_its_request_is_a_fall(stage):
     stage.hit = False
     (result,) = climb(4).results
-    assert "recorded no finished batch in the checkpoint" in result.found
+    assert "recorded no finished batch in its checkpoint" in result.found
 
 
 def test_an_interrupted_attack_removes_everything(stage):
@@ -225,8 +235,7 @@ def test_an_error_in_a_function_that_a_stream_calls_back_names_its_line():
 
 
 def test_the_ledgers_findings_are_said_in_words():
-    examples = {"missing": ["O-1"], "ghost": ["O-2", "O-3"]}
-    found = Reconciliation("t", (), 1, 2, missing=1, ghost=2, examples=examples)
-    missing, ghosts = ladder.in_words(found).split("; ")
-    assert missing == "1 order is missing from your table (O-1)"
-    assert ghosts == "2 orders are in your table although erased (O-2)."
+    told = in_words({"missing": (1, "O-1"), "ghost": (2, "O-2")}, "order")
+    missing, ghosts = told.split("; ")
+    assert missing == "1 order is missing from your output (O-1)"
+    assert ghosts == "2 orders are in your output although erased (O-2)."

@@ -4,27 +4,28 @@ import pytest
 
 from lab_env.course import registry
 from lab_env.lab.ladder.rungs import (
-    KILLED,
+    DISTURBED,
     RUNGS,
     SENDS,
     late_and_twice,
     malformed_between,
 )
-from lab_env.lab.ladder.worker import CALLS
+from lab_env.lab.ladder.target import target_of
 
 SEEDS = range(30)
 DAY = 86_400_000_000  # microseconds
 
 
 def test_each_exercise_of_the_ladder_exists_and_its_function_can_be_called():
-    assert RUNGS.keys() == CALLS.keys()
-    assert all(registry.exercise(exercise_id).id == exercise_id for exercise_id in RUNGS)
+    for exercise_id in RUNGS:
+        assert registry.exercise(exercise_id).id == exercise_id
+        assert target_of(exercise_id).promise
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_first_rung_has_late_events_resends_and_erasures_across_its_deliveries(seed):
     parts = late_and_twice(seed)
-    assert sum(map(len, parts)) == SENDS and len(parts) > KILLED
+    assert sum(map(len, parts)) == SENDS and len(parts) > DISTURBED
     seen: dict[str, int] = {}
     late = erased = 0
     for part in parts:

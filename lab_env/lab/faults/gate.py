@@ -150,8 +150,12 @@ class Gate:
         if kind not in (*CLASSES, "any", "other", "read") or action not in ACTIONS:
             raise ValueError(f"no class {kind!r} or no action {action!r}")
         rule = Rule(kind, action, **options)
-        self._replace([rule])
+        self.obey(rule)
         return rule
+
+    def obey(self, *rules: Rule) -> None:
+        """Replace all rules; of several that fit a request, the first one acts."""
+        self._replace(list(rules))
 
     def disarm(self) -> None:
         """Remove all rules; held requests continue."""

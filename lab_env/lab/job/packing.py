@@ -9,18 +9,19 @@ from typing import Any
 from lab_env.platform.errors import LabError
 
 SESSION = "the session of the process that loads the functions"
+LAB = "the handle of that process"
 
 
 class Session:
     """Stands for the Spark session where there is none; `unpack` puts the running one in place."""
 
 
-def pack(session: bool = False, **functions: Callable) -> bytes:
+def pack(bound: bool = False, **functions: Callable) -> bytes:
     """Pickle a notebook's functions by name, with every notebook variable that they use.
 
     Args:
-        session: whether they may use the notebook's Spark session; they get that of the other
-            process in its place.
+        bound: whether they may use the notebook's Spark session and its `lab`; they get those of
+            the other process in their place.
 
     Raises:
         LabError: an argument is not a function, or uses a value bound to this process.
@@ -32,7 +33,7 @@ def pack(session: bool = False, **functions: Callable) -> bytes:
                 f"define `{name}` as the exercise asks.",
             )
         for used, value in _globals_of(function):
-            if _belongs_here(value) and not (session and _is_session(value)):
+            if _belongs_here(value) and not (bound and _token_of(value)):
                 raise LabError(
                     f"`{name}` uses `{used}` of this notebook ({type(value).__name__}), which "
                     "cannot be sent along: the job runs in its own process, as in production.",
@@ -47,10 +48,10 @@ def pack(session: bool = False, **functions: Callable) -> bytes:
         ) from None
 
 
-def unpack(job: bytes, spark: Any) -> dict[str, Callable]:
-    """Load pickled functions by name; they use `spark` in place of their notebook's session."""
+def unpack(job: bytes, spark: Any, lab: Any = None) -> dict[str, Callable]:
+    """Load pickled functions by name; they use `spark` and `lab` in place of their notebook's."""
     reader = pickle.Unpickler(io.BytesIO(job))
-    reader.persistent_load = {SESSION: spark}.__getitem__
+    reader.persistent_load = {SESSION: spark, LAB: lab}.__getitem__
     return reader.load()
 
 
@@ -59,7 +60,7 @@ def _dumps(functions: dict[str, Callable]) -> bytes:
 
     class Pickler(CloudPickler):
         def persistent_id(self, obj: object) -> str | None:
-            return SESSION if _is_session(obj) else None
+            return _token_of(obj)
 
     file = io.BytesIO()
     Pickler(file).dump(functions)
@@ -94,7 +95,9 @@ def _belongs_here(value: object) -> bool:
     return type(value).__name__ in names and module.startswith(("pyspark", "lab_env"))
 
 
-def _is_session(value: object) -> bool:
-    return isinstance(value, Session) or (
-        type(value).__name__ == "SparkSession" and type(value).__module__.startswith("pyspark")
-    )
+def _token_of(value: object) -> str | None:
+    """Return what stands for a value that each process has of its own."""
+    kind, module = type(value).__name__, type(value).__module__
+    if isinstance(value, Session) or (kind == "SparkSession" and module.startswith("pyspark")):
+        return SESSION
+    return LAB if kind == "Lab" and module.startswith("lab_env") else None

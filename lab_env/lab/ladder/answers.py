@@ -8,19 +8,22 @@ import ast
 import json
 import linecache
 import symtable
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from dataclasses import dataclass
 from typing import Any
 
 from lab_env.course import registry
 from lab_env.course.copies import name_of
 from lab_env.course.source import LESSONS, check_call, read_lesson, without_check
+from lab_env.lab.handle import Lab, namespace_of
 from lab_env.lab.job.packing import Session
+from lab_env.lab.ladder.target import target_of
 from lab_env.platform.errors import LabError
-from lab_env.platform.settings import settings
+from lab_env.platform.settings import Endpoints, settings
 
 OWN = "own"
 REFERENCE = "reference"
+GIVEN = frozenset({"spark", "lab"})
 IN_PLACE = ("add", "append", "extend", "pop", "setdefault", "update")
 
 
@@ -35,7 +38,7 @@ class Statement:
     uses: frozenset[str]
 
 
-def find_answer(exercise_id: str, which: str = OWN) -> Any:
+def find_answer(exercise_id: str, endpoints: Endpoints, which: str = OWN) -> Any:
     """Return an exercise's answer, for example its function.
 
     Args:
@@ -49,20 +52,27 @@ def find_answer(exercise_id: str, which: str = OWN) -> Any:
     cells = _own_cells(exercise) if which == OWN else _source_cells(exercise, which)
     statements = [s for name, code in cells for s in _statements(code, name)]
     [wanted] = [s.uses for s in _statements(exercise.answer, "<the answer>")]
-    namespace: dict[str, Any] = {"__name__": "__main__", "spark": Session()}
-    for statement in needed(statements, wanted):
+    given = GIVEN | set(target_of(exercise.id).given)
+    lab = Lab(namespace_of(exercise.id[:2]), endpoints)
+    namespace: dict[str, Any] = {"__name__": "__main__", "spark": Session(), "lab": lab}
+    for statement in needed(statements, wanted, given):
         _run(statement, namespace)
     return eval(exercise.answer, namespace)
 
 
-def needed(statements: list[Statement], names: Iterable[str]) -> list[Statement]:
-    """Return, in order, the statements without which the names would not have their values."""
-    wanted, chosen = set(names) - {"spark", "lab"}, []
+def needed(
+    statements: list[Statement], names: Iterable[str], given: Set[str] = GIVEN
+) -> list[Statement]:
+    """Return, in order, the statements without which the names would not have their values.
+
+    Names that are `given` need none.
+    """
+    wanted, chosen = set(names) - given, []
     for statement in reversed(statements):
         if wanted & (statement.binds | statement.changes):
             chosen.append(statement)
             wanted -= statement.binds
-            wanted |= statement.uses - {"spark", "lab"}
+            wanted |= statement.uses - given
     return chosen[::-1]
 
 

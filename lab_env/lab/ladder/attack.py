@@ -9,23 +9,24 @@ import contextlib
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
 from typing import Any
 
 import pandas as pd
 
 from lab_env.course import registry
 from lab_env.course.checking import unfilled
-from lab_env.lab.faults.gate import Gate
+from lab_env.lab.faults.gate import Gate, Rule
 from lab_env.lab.job.packing import pack
 from lab_env.lab.job.process import JobFailed, JobProcess
 from lab_env.lab.ladder.history import Look, Step, shortest
-from lab_env.lab.ladder.result import Climb, Result, in_words
-from lab_env.lab.ladder.rungs import KILLED, RUNGS, SINK, Rung
-from lab_env.pipeline.layout import table_path
+from lab_env.lab.ladder.result import Climb, Result
+from lab_env.lab.ladder.rungs import DISTURBED, RUNGS, Rung
+from lab_env.lab.ladder.target import Task, target_of
 from lab_env.platform import store
-from lab_env.platform.brokers.topics import delete_topic
+from lab_env.platform.brokers.topics import delete_topic, topic_end_offsets
 from lab_env.platform.errors import LabError
 from lab_env.platform.settings import Endpoints
 from lab_env.shop.ledger.book import Ledger, ledger_directory
@@ -37,10 +38,6 @@ from lab_env.tables.hudi_rs import KEYS, read_rows
 PACKAGE = "lab_env.lab.ladder"
 CALL_SECONDS = 120  # limit of one call on a slow machine, with the start of its process
 POLL_S = 0.1
-NEVER = {
-    "data": "wrote no data file below the path that it was given",
-    "commits": "recorded no finished batch in the checkpoint that it was given",
-}
 
 
 class Fell(Exception):
@@ -76,9 +73,10 @@ def attack(
         )
     seed = secrets.randbelow(10_000) if seed is None else seed
     results: list[Result] = []
+    promise = f"Promised: {target_of(exercise_id).promise}"
     with contextlib.closing(Attack(endpoints, namespace, exercise_id, answer, seed)) as under_way:
         for number, rung in chosen:
-            say(f"rung {number} of {len(rungs)}, {rung.title}: {rung.promise}")
+            say(f"rung {number} of {len(rungs)}, {rung.title}. {rung.hardship} {promise}")
             results.append(under_way.climb(number, rung))
             say(results[-1].line())
             if not results[-1].held:
@@ -114,19 +112,19 @@ class Attack:
                 "unset LAB_S3_ENDPOINT and run: lab up",
             )
         self.endpoints, self.namespace = endpoints, namespace
-        self.exercise_id, self.seed = exercise_id, seed
-        self._job = pack(session=True, answer=answer)
-        self._gate = Gate(endpoints.s3_endpoint)
+        self.exercise_id, self.target, self.seed = exercise_id, target_of(exercise_id), seed
+        self._job = pack(bound=True, answer=answer)
+        self.gate = Gate(endpoints.s3_endpoint)
         self._process: JobProcess | None = None
 
     def climb(self, number: int, rung: Rung) -> Result:
-        """Run one rung, and remove its topic, table and ledger."""
+        """Run one rung, and remove its topic, output and ledger."""
         began = time.monotonic()
         stage = Stage(self, rung)
         try:
             held, found = True, stage.run()
         except BaseException as why:
-            self._end()  # nothing may write into what is removed
+            self.end()  # nothing may write into what is removed
             if not isinstance(why, Fell):
                 raise
             held, found = False, str(why)
@@ -134,121 +132,151 @@ class Attack:
             stage.remove()
         seconds = round(time.monotonic() - began, 1)
         history = tuple(stage.history)
-        return Result(number, rung.title, rung.promise, held, found, history, seconds)
+        return Result(number, rung.title, self.target.promise, held, found, history, seconds)
 
-    def call(self, **task: str) -> None:
-        """Call the function and wait until it has returned."""
-        self._ready().call("run", exercise=self.exercise_id, **task)
-
-    def call_and_kill(self, kind: str, action: str, part: str, **task: str) -> str:
-        """Call the function and kill its process at a request; return the object's key.
-
-        If no such request came, return an empty text.
-
-        Args:
-            kind, action, part: of the gate's rule.
-        """
-        process = self._ready()
-        rule = self._gate.arm(kind, action, part=part)
-        process.begin("run", exercise=self.exercise_id, **task)
-        while process.busy and not rule.wait(POLL_S):
-            pass
-        if rule.request is None:
-            self._gate.disarm()
-            process.finish()
-            return ""
-        self._end()
-        return rule.request.key
-
-    def close(self) -> None:
-        """Kill the process and close the gate."""
-        self._end()
-        self._gate.close()
-
-    def _end(self) -> None:
-        """Kill the process; requests that the gate holds never reach the store."""
-        if self._process is not None:
-            self._process.kill()
-            self._process = None
-        self._gate.drop()
-
-    def _ready(self) -> JobProcess:
+    def process(self) -> JobProcess:
+        """Return the process of the function, started if there is none."""
         if self._process is None:
-            behind_gate = replace(self.endpoints, s3_endpoint=self._gate.url)
+            behind_gate = replace(self.endpoints, s3_endpoint=self.gate.url)
             self._process = JobProcess(behind_gate, self.namespace, PACKAGE, CALL_SECONDS)
             self._process.load(self._job)
         return self._process
 
+    def end(self) -> None:
+        """Kill the process; requests that the gate holds never reach the store."""
+        if self._process is not None:
+            self._process.kill()
+            self._process = None
+        self.gate.drop()
+
+    def close(self) -> None:
+        """Kill the process and close the gate."""
+        self.end()
+        self.gate.close()
+
 
 class Stage:
-    """The topic, the table and the ledger of one rung."""
+    """The topic, the output and the ledger of one rung."""
 
     def __init__(self, attack: Attack, rung: Rung):
         token = secrets.token_hex(3)
-        self.attack, self.rung = attack, rung
-        self.endpoints = attack.endpoints
-        self.topic = f"{attack.namespace}.attack-{token}"
-        self.base = f"s3a://{self.endpoints.bucket}/{attack.namespace}/scratch/attack-{token}"
-        self.table = table_path(self.base, SINK)
-        self.ledger = Ledger(ledger_directory(self.topic))
+        self._attack, self._rung = attack, rung
+        self.target, self.endpoints = attack.target, attack.endpoints
+        base = f"s3a://{self.endpoints.bucket}/{attack.namespace}/scratch/attack-{token}"
+        topic = f"{attack.namespace}.attack-{token}"
+        self.task = Task(self.endpoints.kafka_bootstrap, topic, base, 0, {})
+        self.folder = store.key_of(base)
         self.history: list[Step] = []
+        self._ledger = Ledger(ledger_directory(topic))
         self._killed = ""
         self._looks: list[Look] = []
         self._delivery: dict[str, int] = {}  # by send
-        self._task = {
-            "bootstrap": self.endpoints.kafka_bootstrap,
-            "topic": self.topic,
-            "base": self.base,
-        }
 
     def run(self) -> str:
-        """Deliver, call, kill and judge; return what the ledger found, or raise Fell."""
-        for number, sends in enumerate(self.rung.deliveries(self.attack.seed), 1):
-            replay(self.endpoints.kafka_bootstrap, self.topic, self.ledger.directory, sends=sends)
-            self._delivery |= dict.fromkeys((send.send_id for send in sends), number)
+        """Deliver, call, disturb and judge; return what the ledger found, or raise Fell."""
+        for number, sends in enumerate(self._rung.deliveries(self._attack.seed), 1):
+            self._deliver(number, sends)
             try:
-                if self.rung.kill and number == KILLED:
-                    self._kill(*self.rung.kill)
-                self.attack.call(**self._task)
+                if self.target.feeds:
+                    self._send("feed")
+                if self._rung.disturb and number == DISTURBED:
+                    self._rung.disturb(self)
+                else:
+                    self.call()
             except JobFailed as why:
                 raise Fell(f"In delivery {number}, {_content(sends)}: {why}") from None
             self._judge(number)
-        found = f"{len(self._delivery)} messages, {len(self._looks[-1].rows)} orders"
-        return f"{found}: the table matches the ledger.{self._killed}"
+        found = f"{len(self._delivery)} messages, {len(self._looks[-1].rows)} rows"
+        return f"{found}: the output matches the ledger.{self._killed}"
 
     def remove(self) -> None:
-        """Remove the topic, the table, the checkpoint and the ledger."""
-        delete_topic(self.endpoints.kafka_bootstrap, self.topic)
-        store.delete_prefix(self.endpoints, f"{store.key_of(self.base)}/")
-        shutil.rmtree(self.ledger.directory, ignore_errors=True)
+        """Remove the topic, the output, the checkpoint and the ledger."""
+        delete_topic(self.task.bootstrap, self.task.topic)
+        store.delete_prefix(self.endpoints, f"{self.folder}/")
+        shutil.rmtree(self._ledger.directory, ignore_errors=True)
 
-    def _kill(self, kind: str, action: str) -> None:
-        folder = store.key_of(self.base)
-        key = self.attack.call_and_kill(kind, action, folder, **self._task)
-        if not key:
-            raise Fell(f"The kill never happened: your function {NEVER[kind]}.")
-        self._killed = f" Killed at {key.removeprefix(folder).strip('/')}."
-        self._looks.append(Look(KILLED, self._rows(), killed=True))
+    def call(self) -> None:
+        """Call the function and wait until it has returned."""
+        self._send("run")
 
-    def _judge(self, delivery: int) -> None:
-        rows = self._rows()
-        self._looks.append(Look(delivery, rows))
-        found = self.ledger.reconcile_table(rows, "your table")
-        if not found.ok:
-            sends = self.ledger.frame()
-            sends = sends.assign(delivery=sends["send_id"].map(self._delivery))
-            orders = [order for names in found.examples.values() for order in names]
-            self.history = shortest(dict.fromkeys(orders), sends, self._looks)
-            raise Fell(in_words(found))
+    def begin(self) -> None:
+        """Call the function without waiting."""
+        self._attack.process().begin("run", **self._arguments())
 
-    def _rows(self) -> pd.DataFrame:
-        properties = f"{store.key_of(self.table)}/{PROPERTIES}"
+    def finish(self) -> None:
+        """Wait until the function has returned."""
+        self._attack.process().finish()
+
+    def kill_at(self, point: tuple[str, str, str], otherwise: str) -> None:
+        """Call the function and kill its process at a request, then look at the output.
+
+        Args:
+            point: class of the request, action of the gate, and the beginning of the key.
+            otherwise: what the function did if the request never came.
+        """
+        process = self._attack.process()
+        kind, action, key = point
+        rule = self._attack.gate.arm(kind, action, part=f"{self.folder}/{key}")
+        self.begin()
+        while process.busy and not rule.wait(POLL_S):
+            pass
+        if rule.request is None:
+            self._attack.gate.disarm()
+            process.finish()
+            raise Fell(f"The kill never happened: your function {otherwise}.")
+        self._attack.end()
+        self._killed = f" Killed at {rule.request.key.removeprefix(self.folder).strip('/')}."
+        self._looks.append(Look(DISTURBED, self.target.rows(self), killed=True))
+
+    @contextmanager
+    def ruled(self, *rules: Rule) -> Generator[None]:
+        """Let the gate apply these rules while the body runs."""
+        self._attack.gate.obey(*rules)
+        try:
+            yield
+        finally:
+            self._attack.gate.disarm()
+
+    def look(self) -> pd.DataFrame:
+        """Read the output with Spark, in the process of the function."""
+        return self._attack.process().fetch("look", **self._arguments())
+
+    def hudi_rows(self, table: str) -> pd.DataFrame:
+        """Read a Hudi table below the attack's folder without Spark."""
+        properties = f"{self.folder}/{table}/{PROPERTIES}"
         if not list(store.list_objects(self.endpoints, properties)):
             return pd.DataFrame(columns=list(KEYS))
         try:
-            return read_rows(self.endpoints, self.table)
+            return read_rows(self.endpoints, f"{self.task.base}/{table}")
         except KeyError as error:
             raise Fell(f"Your table lacks a column of the events: {error}.") from None
+
+    def _deliver(self, number: int, sends: list[Send]) -> None:
+        since = {}
+        if number > 1:
+            if self._rung.before and number == DISTURBED:
+                self._rung.before(self)
+            ends = topic_end_offsets(self.task.bootstrap, self.task.topic)
+            since = {str(partition): end for partition, end in ends.items()}
+        self.task = replace(self.task, delivery=number, since=since)
+        replay(self.task.bootstrap, self.task.topic, self._ledger.directory, sends=sends)
+        self._delivery |= dict.fromkeys((send.send_id for send in sends), number)
+
+    def _arguments(self) -> dict[str, Any]:
+        return {"exercise": self._attack.exercise_id, "at": asdict(self.task)}
+
+    def _send(self, name: str) -> None:
+        self._attack.process().call(name, **self._arguments())
+
+    def _judge(self, delivery: int) -> None:
+        rows = self.target.rows(self)
+        self._looks.append(Look(delivery, rows))
+        sends = self._ledger.frame()
+        sends = self.target.keyed(sends.assign(delivery=sends["send_id"].map(self._delivery)))
+        verdict = self.target.judge(sends, rows)
+        if verdict.wrong:
+            self.history = shortest(verdict.wrong, self.target, sends, self._looks)
+            raise Fell(verdict.text)
 
 
 def _content(sends: Sequence[Send]) -> str:

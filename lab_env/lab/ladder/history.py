@@ -5,10 +5,12 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from lab_env.lab.ladder.target import Target
+
 
 @dataclass(frozen=True)
 class Look:
-    """The rows of the table, read after a delivery.
+    """The output's rows (see `Target.rows`), read after a delivery.
 
     Args:
         killed: whether the process has just been killed, so that nothing is promised yet.
@@ -21,7 +23,7 @@ class Look:
 
 @dataclass(frozen=True)
 class Step:
-    """One step in the life of an order; `wrong` marks the first one that breaks the promise."""
+    """One step in the life of a key; `wrong` marks the first one that breaks the promise."""
 
     delivery: int
     what: str  # sent, killed, shown
@@ -29,29 +31,31 @@ class Step:
     wrong: bool = False
 
 
-def shortest(orders: Iterable[str], sends: pd.DataFrame, looks: list[Look]) -> list[Step]:
+def shortest(
+    keys: Iterable[str], target: Target, sends: pd.DataFrame, looks: list[Look]
+) -> list[Step]:
     """Return the history that needs the fewest steps to show something wrong; empty if none does.
 
     Args:
-        orders: orders that the ledger found wrong.
-        sends: the ledger's frame, with the number of each send's delivery in `delivery`.
+        keys: keys that are wrong.
+        sends: the ledger's keyed frame, with the number of each send's delivery in `delivery`.
     """
-    histories = [history(order, sends, looks) for order in orders]
+    histories = [history(key, target, sends, looks) for key in keys]
     return min((found for found in histories if found and found[-1].wrong), key=len, default=[])
 
 
-def history(order: str, sends: pd.DataFrame, looks: list[Look]) -> list[Step]:
-    """Return an order's steps up to the first wrong one, or all if none is wrong."""
-    own = sends[sends["order_id"] == order].sort_values("offset")
+def history(key: str, target: Target, sends: pd.DataFrame, looks: list[Look]) -> list[Step]:
+    """Return a key's steps up to the first wrong one, or all if none is wrong."""
+    own = sends[sends["key"].astype(str) == key].sort_values("offset")
     steps: list[Step] = []
     for look in looks:
         if not steps or look.delivery != steps[-1].delivery:
             steps += [_sent(send) for send in own[own["delivery"] == look.delivery].itertuples()]
         if look.killed:
             steps.append(Step(look.delivery, "killed", "the process; it is then started again"))
-        shown = look.rows[look.rows["order_id"] == order]["event_id"].tolist()
-        right = _right(own[own["delivery"] <= look.delivery])
-        wrong = not look.killed and shown != right
+        shown = look.rows[look.rows["key"].astype(str) == key]["event"].tolist()
+        right = target.right(own[own["delivery"] <= look.delivery])
+        wrong = not look.killed and sorted(shown) != sorted(right)
         steps.append(Step(look.delivery, "shown", _shown(shown, right, own, wrong), wrong))
         if wrong:
             break
@@ -76,20 +80,11 @@ def _sent(send) -> Step:
     return Step(send.delivery, "sent", f"{_named(send)}{note} ({place})")
 
 
-def _right(sends: pd.DataFrame) -> list[str]:
-    """Return the events that the table must show of these sends: one, or none after an erasure."""
-    valid = sends[~sends["kind"].str.startswith("malformed")]
-    if valid.empty:
-        return []
-    newest = valid.loc[valid["order_ts"].idxmax()]
-    return [] if newest["op"] == "erase" else [newest["event_id"]]
-
-
 def _shown(shown: list[str], right: list[str], own: pd.DataFrame, wrong: bool) -> str:
-    names = {send.event_id: _named(send) for send in own.itertuples()}
+    names = {send.event: _named(send) for send in own.itertuples()}
 
     def told(events: list[str]) -> str:
-        return " and ".join(names.get(event, f"an unknown event {event}") for event in events)
+        return " and ".join(names.get(event, event) for event in events)
 
     text = f"{len(shown)} rows: {told(shown)}" if len(shown) > 1 else told(shown) or "no row"
     return f"{text}; it must show {told(right) or 'no row'}" if wrong else text

@@ -4,26 +4,6 @@ from dataclasses import dataclass
 
 from lab_env.course.outcomes import Card
 from lab_env.lab.ladder.history import Step, as_text
-from lab_env.shop.ledger.reconcile import Reconciliation
-
-WORDS = {
-    "missing": "{} missing from your table",
-    "duplicate": "{} in your table more than once",
-    "stale": "{} in your table as an older event",
-    "altered": "{} in your table with another time",
-    "ghost": "{} in your table although erased",
-    "unexpected": "{} in your table but never sent",
-}
-
-
-def in_words(found: Reconciliation) -> str:
-    """Say what the ledger found wrong, with one order of each kind."""
-    parts = []
-    for category, words in WORDS.items():
-        if number := getattr(found, category):
-            orders = "1 order is" if number == 1 else f"{number} orders are"
-            parts.append(f"{words.format(orders)} ({found.examples[category][0]})")
-    return "; ".join(parts) + "."
 
 
 @dataclass(frozen=True)

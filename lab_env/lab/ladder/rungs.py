@@ -1,4 +1,4 @@
-"""The table of the ladder: the rungs of each exercise, and what its reference promises on each.
+"""The table of the ladder: the rungs of each exercise.
 
 A rung delivers events in parts. After each part the learner's function is called, as after a
 restart, and then its table must be right. A rung asks only for what the reference survives: a
@@ -9,13 +9,14 @@ import itertools
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from lab_env.lab.ladder import disturbances
+from lab_env.lab.ladder.disturbances import Disturbance
 from lab_env.shop.model import Send, generate
 
 SENDS = 150  # of a rung
 BEGIN = "2026-01-05T23:59:42Z"  # just before midnight, so that orders have events on two days
 SEEDS = 1_000_000  # step between redraws of a seed
-SINK = "cow"  # names the table and the checkpoint below the attack's folder
-KILLED = 2  # the delivery in which a rung kills the process
+DISTURBED = 2  # the delivery in which a rung disturbs the function
 # Much of what is rare in the shop. Nothing of an order follows its erasure: the shop waits until
 # nothing can be late.
 BUSY = {
@@ -35,14 +36,17 @@ class Rung:
     """One rung of an exercise.
 
     Args:
+        hardship: what happens, in one sentence.
         deliveries: makes the sends of each delivery from a seed.
-        kill: class of request and action of the gate at which the process is killed, once.
+        disturb: calls the function after delivery `DISTURBED`, and does something to it meanwhile.
+        before: does something before that delivery is sent.
     """
 
     title: str
-    promise: str
+    hardship: str
     deliveries: Callable[[int], Deliveries]
-    kill: tuple[str, str] | None = None
+    disturb: Disturbance | None = None
+    before: Disturbance | None = None
 
 
 def late_and_twice(seed: int) -> Deliveries:
@@ -90,27 +94,63 @@ def _parts(sends: list[Send], number: int) -> Deliveries:
 
 RESENDS = Rung(
     "late, twice and erased",
-    "Each order has one row, its newest event, and an erased order has none.",
+    "Events come late and twice, and orders are erased, across three deliveries.",
     late_and_twice,
 )
 MALFORMED = Rung(
     "nothing but malformed messages",
-    "A batch without one valid event changes nothing and stops nothing.",
+    "A delivery has not one valid event.",
     malformed_between,
 )
 MID_WRITE = Rung(
     "killed in mid-write",
-    "After a restart, the batch that was being written is in the table exactly once.",
+    "Your process is killed while it writes, and started again.",
     late_and_twice,
-    ("data", "hold_after"),
+    disturbances.kill_in_mid_write,
 )
-BEFORE_CHECKPOINT = Rung(
-    "killed between commit and checkpoint",
-    "A restart does not change the table, even if it has a batch that the checkpoint lacks.",
+BEFORE_RECEIPT = Rung(
+    "killed between commit and receipt",
+    "Your process is killed when its rows are in the output but nothing says so yet.",
     late_and_twice,
-    ("commits", "hold_before"),
+    disturbances.kill_before_receipt,
+)
+STORE = Rung(
+    "a store in trouble",
+    "The store answers late, three times with 503, and loses one answer.",
+    late_and_twice,
+    disturbances.store_in_trouble,
+)
+BROKER = Rung(
+    "Kafka away for five seconds",
+    "The broker does not respond for five seconds while your function reads.",
+    late_and_twice,
+    disturbances.broker_away,
+)
+PARTITION = Rung(
+    "a new topic partition",
+    "The topic gets two more partitions, so that an order's key may move to another.",
+    late_and_twice,
+    before=disturbances.more_partitions,
 )
 
+KILLS = (MID_WRITE, BEFORE_RECEIPT)
+ELSEWHERE = (STORE, BROKER, PARTITION)  # what goes wrong outside the function's process
+
 RUNGS: dict[str, tuple[Rung, ...]] = {
-    "04.2": (RESENDS, MALFORMED, MID_WRITE, BEFORE_CHECKPOINT),
+    "03.1": (RESENDS, MALFORMED, BEFORE_RECEIPT, BROKER, PARTITION),
+    "03.2": (RESENDS, MALFORMED),
+    "03.3": (RESENDS, MALFORMED, *KILLS, *ELSEWHERE),
+    "04.2": (RESENDS, MALFORMED, *KILLS, *ELSEWHERE),
+    "06.3": (RESENDS, *KILLS, STORE),
+    "11.2": (RESENDS, BEFORE_RECEIPT),
+    "11.3": (RESENDS, *KILLS),
+    "11.4": (RESENDS, *KILLS),
+    "12.3": (RESENDS,),
+    "12.4": (RESENDS, BEFORE_RECEIPT),
+    "12.5": (RESENDS, BEFORE_RECEIPT),
+    "14.4": (RESENDS, *KILLS, STORE),
+    "15.2": (RESENDS, BEFORE_RECEIPT, BROKER, PARTITION),
+    "17.2": (RESENDS, BEFORE_RECEIPT),
+    "17.3": (RESENDS, *KILLS),
+    "18.1": (RESENDS,),
 }

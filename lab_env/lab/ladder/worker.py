@@ -1,41 +1,43 @@
 """Calls the attacked function: `python -m lab_env.lab.ladder.worker`."""
 
-from collections.abc import Callable
+from typing import Any
 
-from pyspark.sql import SparkSession
-from pyspark.sql.streaming import StreamingQuery
-
-from lab_env.course.answers import Unreadable, kind_of
+from lab_env.lab.handle import Lab
 from lab_env.lab.job.worker import JobWorker, serve_tasks
-from lab_env.lab.ladder.rungs import SINK
-from lab_env.pipeline import parsing
-from lab_env.pipeline.layout import checkpoint_path, table_path
-
-
-def stream_of_orders(
-    function: Callable, spark: SparkSession, bootstrap: str, topic: str, base: str
-) -> None:
-    """Call `start_table(events, path, checkpoint)` of exercise 04.2; wait until it has ended."""
-    records = parsing.read_topic(spark, bootstrap, topic)
-    events = parsing.valid_events(parsing.parse(records))
-    query = function(events, table_path(base, SINK), checkpoint_path(base, SINK))
-    if not isinstance(query, StreamingQuery):
-        raise Unreadable(f"The function returned {kind_of(query)}, not the query that it started.")
-    query.awaitTermination()
-
-
-CALLS = {"04.2": stream_of_orders}
+from lab_env.lab.ladder.target import Target, Task, target_of
+from lab_env.platform import services, store
 
 
 class LadderWorker(JobWorker):
     """Calls an exercise's function, as the lesson does."""
 
-    def run(self, exercise: str, bootstrap: str, topic: str, base: str) -> dict:
-        """Call the function on everything in a topic that it has not read yet."""
-        function = self.functions["answer"]
-        with self.endless_streams_stopped(getattr(function, "__name__", "your function")):
-            CALLS[exercise](function, self.spark, bootstrap, topic, base)
+    def feed(self, exercise: str, at: dict[str, Any]) -> dict:
+        """Prepare the function's input."""
+        target_of(exercise).feed(self.spark, Task(**at))
         return {}
+
+    def run(self, exercise: str, at: dict[str, Any]) -> dict:
+        """Call the function on everything that it has not read yet."""
+        target, function = target_of(exercise), self.functions["answer"]
+        self._set_variables(target, Task(**at))
+        with self.endless_streams_stopped(getattr(function, "__name__", "your function")):
+            target.call(function, self.spark, Task(**at))
+        return {}
+
+    def look(self, exercise: str, at: dict[str, Any], target: str) -> dict:
+        """Read the function's output into the file `target`."""
+        target_of(exercise).look(self.spark, Task(**at)).to_pickle(target)
+        return {}
+
+    def _set_variables(self, target: Target, task: Task) -> None:
+        """Give the notebook's variables the values of this attack.
+
+        All functions of a notebook share their global variables, here as there.
+        """
+        function = self.functions["answer"]
+        lab = Lab(store.key_of(task.base), services.endpoints())
+        own = {"lab": lab} | dict(target.variables(self.spark, task))
+        getattr(function, "__globals__", {}).update(own)
 
 
 if __name__ == "__main__":

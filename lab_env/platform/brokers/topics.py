@@ -15,7 +15,7 @@ from confluent_kafka import (
     Message,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from lab_env.platform.brokers import SEND_ID_HEADER, Arrival, check_topic_name
 from lab_env.platform.brokers.kafka_client import confluent_options
@@ -46,6 +46,19 @@ def ensure_topic(bootstrap: str, topic: str, partitions: int = 3, reset: bool = 
                     "run: lab logs kafka",
                 ) from None
         time.sleep(0.1)
+
+
+def add_partitions(bootstrap: str, topic: str, total: int) -> None:
+    """Let a topic have `total` partitions, and wait until it does."""
+    admin = AdminClient(confluent_options(bootstrap) | {"log_level": 2})
+    admin.create_partitions([NewPartitions(topic, total)])[topic].result(ADMIN_TIMEOUT_S)
+    last_call = time.monotonic() + ADMIN_TIMEOUT_S
+    while len(admin.list_topics(topic, ADMIN_TIMEOUT_S).topics[topic].partitions) < total:
+        if time.monotonic() > last_call:
+            raise LabError(
+                f"The topic {topic} still has fewer than {total} partitions.", "try again."
+            )
+        time.sleep(0.05)
 
 
 def delete_topic(bootstrap: str, topic: str) -> None:

@@ -1,0 +1,58 @@
+"""What a rung does to the learner's function while it runs.
+
+Each function here calls it on one delivery, by means of the stage of the rung.
+"""
+
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from lab_env.lab.faults.gate import Rule
+from lab_env.lab.faults.outages import paused
+from lab_env.platform.brokers.topics import add_partitions
+
+if TYPE_CHECKING:
+    from lab_env.lab.ladder.attack import Stage
+
+Disturbance = Callable[["Stage"], None]
+
+AWAY_S = 5.0
+POLL_S = 0.1
+LATE_S, ERRORS = 3.0, 3
+PARTITIONS = 5  # the lab's topics have three
+
+
+def kill_in_mid_write(stage: "Stage") -> None:
+    """Kill the process while it writes a file of its output; then call again."""
+    stage.kill_at(stage.target.write, "wrote no file of its output")
+    stage.call()
+
+
+def kill_before_receipt(stage: "Stage") -> None:
+    """Kill the process when it is about to note that a batch is done; then call again."""
+    stage.kill_at(stage.target.receipt, "recorded no finished batch in its checkpoint")
+    stage.call()
+
+
+def store_in_trouble(stage: "Stage") -> None:
+    """Answer a write late, three with 503, and lose the answer to one."""
+    part = stage.folder
+    with stage.ruled(
+        Rule("any", "hold_after", k=2, part=part, seconds=LATE_S),
+        Rule("any", "error", k=4, part=part, times=ERRORS),
+        Rule("any", "lost", k=9, part=part),
+    ):
+        stage.call()
+
+
+def broker_away(stage: "Stage") -> None:
+    """Freeze the broker for five seconds during the call."""
+    stage.begin()
+    with paused("kafka"):
+        time.sleep(AWAY_S)
+    stage.finish()
+
+
+def more_partitions(stage: "Stage") -> None:
+    """Give the topic two more partitions."""
+    add_partitions(stage.task.bootstrap, stage.task.topic, PARTITIONS)
