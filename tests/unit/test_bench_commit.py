@@ -12,6 +12,7 @@ from lab_env.lessons.recorded.commit import (
     SHORT_LIVED,
     commit_chart,
     option_table,
+    options_chart,
     phase_of,
     phase_table,
     requests_of,
@@ -112,3 +113,12 @@ def test_the_delivered_run_draws_every_request():
     assert f"{len(requests_of(run, 'mor', NO_SERVER)):,} requests" in commit_chart(
         run, "mor", (NO_SERVER, PIPELINE)
     )
+
+
+def test_the_delivered_run_compares_each_setting_in_each_round():
+    run = recorded.delivered("commit")
+    rounds = run["size"]["rounds"]
+    asked = {(kind, name) for name, setting in commit.SETTINGS.items() for kind in setting.kinds}
+    runs = [(row["kind"], row["setting"]) for row in run["options"]]
+    assert set(runs) == asked and all(runs.count(one) == rounds for one in asked)
+    assert "no streaming to the metadata table" in options_chart(run)

@@ -20,6 +20,8 @@ OPERATIONS = ("HEAD", "GET", "LIST", "PUT", "DELETE")
 PIPELINE = "the pipeline's options"
 NO_SERVER = "no timeline server"
 SHORT_LIVED = "options for short-lived tables"
+MEASURES = ["seconds", "CPU s", "requests"]
+SHOWN = {"× seconds": BLUE, "× requests": AMBER}  # in the chart, with their colours
 
 
 def phase_of(operation: str, key: str) -> str:
@@ -112,14 +114,46 @@ def option_table(run: dict) -> pd.DataFrame:
     Columns: `seconds`, `CPU s`, `requests`, and the first three as a multiple of the pipeline's,
     each the median over rounds of the ratio within a round.
     """
+    columns = [*MEASURES, *(f"× {measure}" for measure in MEASURES)]
+    return _ratios(run).groupby(["kind", "setting"], sort=False)[columns].median()
+
+
+def _ratios(run: dict) -> pd.DataFrame:
+    """Return the runs of all settings, with their costs as multiples of the pipeline's."""
     rows = pd.DataFrame(run["options"])
-    measures = ["seconds", "CPU s", "requests"]
-    base = rows[rows["setting"] == PIPELINE].set_index(["kind", "round"])[measures]
+    base = rows[rows["setting"] == PIPELINE].set_index(["kind", "round"])[MEASURES]
     ratios = rows.join(base, on=["kind", "round"], rsuffix=" of the pipeline")
-    for measure in measures:
+    for measure in MEASURES:
         rows[f"× {measure}"] = ratios[measure] / ratios[f"{measure} of the pipeline"]
-    columns = [*measures, *(f"× {measure}" for measure in measures)]
-    return rows.groupby(["kind", "setting"], sort=False)[columns].median()
+    return rows
+
+
+def options_chart(run: dict) -> str:
+    """Return a chart (SVG) of each setting's costs per commit as multiples of the pipeline's.
+
+    A dot is the median over the rounds; a line runs from the lowest to the highest.
+    """
+    rows = _ratios(run)
+    kinds = list(dict.fromkeys(rows["kind"]))
+    figure, panels = new_panels(
+        [NAMES[kind] for kind in kinds], rows=len(kinds), width=9.6, height=3.6 * len(kinds),
+        one_unit=False,
+    )  # fmt: skip
+    for panel, kind in zip(panels, kinds, strict=True):
+        of_kind = rows[(rows["kind"] == kind) & (rows["setting"] != PIPELINE)]
+        found = of_kind.groupby("setting")[list(SHOWN)].agg(["min", "median", "max"])
+        found = found.sort_values(("× seconds", "median"), ascending=False)
+        for shift, (measure, colour) in zip((0.15, -0.15), SHOWN.items(), strict=True):
+            places = [place + shift for place in range(len(found))]
+            spread = found[measure]
+            panel.hlines(places, spread["min"], spread["max"], color=colour, linewidth=1.5)
+            panel.plot(spread["median"], places, "o", color=colour, label=measure.strip("× "))
+        panel.axvline(1, color=INK, linewidth=1)
+        panel.set_yticks(range(len(found)), found.index)
+    panels[0].legend(loc="lower right", fontsize="small")
+    panels[-1].set_xlim(left=0)
+    panels[-1].set_xlabel("multiple of the pipeline's")
+    return svg(figure)
 
 
 def caption_of(run: dict) -> str:
