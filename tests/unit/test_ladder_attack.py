@@ -11,7 +11,7 @@ from lab_env.lab.job import worker
 from lab_env.lab.job.process import JobFailed
 from lab_env.lab.ladder import attack as ladder
 from lab_env.lab.ladder import disturbances
-from lab_env.lab.ladder.rungs import RUNGS
+from lab_env.lab.ladder.rungs import RUNGS, WRITES
 from lab_env.lab.ladder.target import in_words
 from lab_env.platform.errors import LabError
 from lab_env.platform.settings import Endpoints
@@ -32,10 +32,13 @@ class PlayedGate:
     def obey(self, *rules):
         self.stage.armed += [(rule.kind, rule.action) for rule in rules]
 
-    def arm(self, kind, action, part):
+    def arm(self, kind, action, part, seconds=0):
         self.stage.armed.append((kind, action))
         request = SimpleNamespace(key=f"{part}/orders_cow/f.parquet") if self.stage.hit else None
         return SimpleNamespace(wait=lambda seconds: self.stage.hit, request=request)
+
+    def last(self, n):
+        return [SimpleNamespace(at=0)]
 
     def disarm(self):
         pass
@@ -117,7 +120,7 @@ def stage(home, monkeypatch):
     def send(bootstrap, topic, folder, sends):
         played.sent += sends
 
-    def read(endpoints, table):
+    def read(endpoints, table, columns):
         return pd.DataFrame(played.rows, columns=["order_id", "event_id", "order_ts"])
 
     def remove(endpoints, prefix):
@@ -193,6 +196,34 @@ def test_a_kill_that_never_finds_its_request_is_a_fall(stage):
     stage.hit = False
     (result,) = climb(4).results
     assert "recorded no finished batch in its checkpoint" in result.found
+
+
+def test_the_second_of_two_writers_is_told_when_the_first_one_is_held(stage, monkeypatch):
+    told = []
+    client = SimpleNamespace(put_object=lambda **object: told.append(object["Key"]))
+    monkeypatch.setattr(ladder.store, "client", lambda endpoints: client)
+    monkeypatch.setitem(RUNGS, "04.2", (WRITES,))
+    assert climb().held and stage.armed == [("data", "hold_after")]
+    assert len(told) == 1 and told[0].endswith("/_held")
+    stage.hit = False
+    assert climb().results[0].found.startswith("The two jobs never met")
+
+
+def test_a_service_that_the_exercise_needs_must_be_running(stage, monkeypatch):
+    down = SimpleNamespace(running=lambda: False)
+    monkeypatch.setattr(ladder.services, "service", lambda name: down)
+    with pytest.raises(LabError, match=r"18\.1 needs zookeeper.*\n.*lab up zookeeper"):
+        ladder.attack(ENDPOINTS, "lesson-18", "18.1", start_table, (), 1, print)
+
+
+def test_an_output_that_cannot_be_read_is_a_fall(stage, monkeypatch):
+    def fetch(self, task, **arguments):
+        raise JobFailed("FileNotFoundException: gone.")
+
+    monkeypatch.setattr(PlayedProcess, "fetch", fetch, raising=False)
+    monkeypatch.setattr(type(ladder.target_of("04.2")), "rows", lambda self, stage: stage.look())
+    (result,) = climb(1).results
+    assert result.found == "Your output cannot be read: FileNotFoundException: gone."
 
 
 def test_an_interrupted_attack_removes_everything(stage):

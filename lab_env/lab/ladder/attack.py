@@ -24,8 +24,8 @@ from lab_env.lab.job.process import JobFailed, JobProcess
 from lab_env.lab.ladder.history import Look, Step, shortest
 from lab_env.lab.ladder.result import Climb, Result
 from lab_env.lab.ladder.rungs import DISTURBED, RUNGS, Rung
-from lab_env.lab.ladder.target import Task, target_of
-from lab_env.platform import store
+from lab_env.lab.ladder.target import HELD, Task, target_of
+from lab_env.platform import services, store
 from lab_env.platform.brokers.topics import delete_topic, topic_end_offsets
 from lab_env.platform.errors import LabError
 from lab_env.platform.settings import Endpoints
@@ -38,6 +38,8 @@ from lab_env.tables.hudi_rs import KEYS, read_rows
 PACKAGE = "lab_env.lab.ladder"
 CALL_SECONDS = 120  # limit of one call on a slow machine, with the start of its process
 POLL_S = 0.1
+HELD_S = 18.0  # longest time to hold a request: S3A repeats it after 20 s
+QUIET_S = 5.0
 
 
 class Fell(Exception):
@@ -63,7 +65,7 @@ def attack(
 
     Raises:
         LabError: the exercise has no ladder or no such rung, the answer is missing or cannot be
-            sent to another process, or the lab itself failed.
+            sent to another process, a service is not running, or the lab itself failed.
     """
     exercise_id, rungs = rungs_of(exercise_id)
     chosen = [(n, _rung(n, rungs)) for n in numbers or range(1, len(rungs) + 1)]
@@ -71,6 +73,9 @@ def attack(
         raise LabError(
             f"Exercise {exercise_id} is not solved yet.", "fill in its cell, then attack it."
         )
+    for name in target_of(exercise_id).services:
+        if not services.service(name).running():
+            raise LabError(f"The ladder of {exercise_id} needs {name}.", f"run: lab up {name}")
     seed = secrets.randbelow(10_000) if seed is None else seed
     results: list[Result] = []
     promise = f"Promised: {target_of(exercise_id).promise}"
@@ -120,6 +125,8 @@ class Attack:
     def climb(self, number: int, rung: Rung) -> Result:
         """Run one rung, and remove its topic, output and ledger."""
         began = time.monotonic()
+        if self._process is not None:  # its variables have the values of the rung before
+            self._process.load(self._job)
         stage = Stage(self, rung)
         try:
             held, found = True, stage.run()
@@ -228,6 +235,28 @@ class Stage:
         self._killed = f" Killed at {rule.request.key.removeprefix(self.folder).strip('/')}."
         self._looks.append(Look(DISTURBED, self.target.rows(self), killed=True))
 
+    def hold_first(self, kind: str, action: str) -> None:
+        """Call the function, and hold a request of its first writer while the second one writes.
+
+        The second writer begins when it sees the object `HELD`. When no request has come for
+        `QUIET_S`, it has ended, or waits for the first one.
+        """
+        gate, process = self._attack.gate, self._attack.process()
+        rule = gate.arm(kind, action, part=f"{self.folder}/", seconds=HELD_S)
+        self.begin()
+        while process.busy and not rule.wait(POLL_S):
+            pass
+        if rule.request is not None:
+            store.client(self.endpoints).put_object(
+                Bucket=self.endpoints.bucket, Key=f"{self.folder}/{HELD}", Body=b""
+            )
+            while process.busy and time.time() - gate.last(1)[0].at < QUIET_S:
+                time.sleep(POLL_S)
+        gate.disarm()
+        self.finish()
+        if rule.request is None:
+            raise Fell("The two jobs never met: the first one wrote nothing.")
+
     @contextmanager
     def ruled(self, *rules: Rule) -> Generator[None]:
         """Let the gate apply these rules while the body runs."""
@@ -239,17 +268,20 @@ class Stage:
 
     def look(self) -> pd.DataFrame:
         """Read the output with Spark, in the process of the function."""
-        return self._attack.process().fetch("look", **self._arguments())
+        try:
+            return self._attack.process().fetch("look", **self._arguments())
+        except JobFailed as why:
+            raise Fell(f"Your output cannot be read: {why}") from None
 
-    def hudi_rows(self, table: str) -> pd.DataFrame:
-        """Read a Hudi table below the attack's folder without Spark."""
+    def hudi_rows(self, table: str, columns: Sequence[str] = KEYS) -> pd.DataFrame:
+        """Read columns of a Hudi table below the attack's folder without Spark."""
         properties = f"{self.folder}/{table}/{PROPERTIES}"
         if not list(store.list_objects(self.endpoints, properties)):
-            return pd.DataFrame(columns=list(KEYS))
+            return pd.DataFrame(columns=list(columns))
         try:
-            return read_rows(self.endpoints, f"{self.task.base}/{table}")
+            return read_rows(self.endpoints, f"{self.task.base}/{table}", columns)
         except KeyError as error:
-            raise Fell(f"Your table lacks a column of the events: {error}.") from None
+            raise Fell(f"Your table lacks a column: {error}.") from None
 
     def _deliver(self, number: int, sends: list[Send]) -> None:
         since = {}

@@ -150,6 +150,19 @@ PARTITION = Rung(
     before=disturbances.more_partitions,
 )
 
+WRITES = Rung(
+    "two writes at once",
+    "A job has written its data and not yet committed, when the other job writes.",
+    late_and_twice,
+    disturbances.overlap_writes,
+)
+COMMITS = Rung(
+    "two commits at once",
+    "A job's commit is on its way to the store, when the other job writes.",
+    late_and_twice,
+    disturbances.overlap_commits,
+)
+
 KILLS = (MID_WRITE, BEFORE_RECEIPT)
 ELSEWHERE = (STORE, BROKER, PARTITION)  # what goes wrong outside the function's process
 
@@ -169,5 +182,5 @@ RUNGS: dict[str, tuple[Rung, ...]] = {
     "15.2": (RESENDS, BEFORE_RECEIPT, BROKER, PARTITION),
     "17.2": (RESENDS, BEFORE_RECEIPT),
     "17.3": (RESENDS, *KILLS),
-    "18.1": (RESENDS,),
+    "18.1": (WRITES, COMMITS),
 }

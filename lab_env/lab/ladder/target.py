@@ -19,6 +19,9 @@ if TYPE_CHECKING:  # the attacking process has no Spark
 
     from lab_env.lab.ladder.attack import Stage
 
+# An object below the attack's folder: the first of two writers is held, so the second may begin.
+HELD = "_held"
+
 WORDS = {
     "missing": "{} missing from your output",
     "duplicate": "{} in your output more than once",
@@ -68,6 +71,7 @@ class Target:
     receipt: tuple[str, str, str] = ("commits", "hold_before", "_checkpoints/")
     feeds = False  # whether `feed` prepares the function's input
     given: tuple[str, ...] = ()  # notebook variables that `variables` sets
+    services: tuple[str, ...] = ()  # that must be running, besides the store and Kafka
 
     def variables(self, spark: "SparkSession", task: Task) -> Mapping[str, Any]:
         """Return values for the notebook's variables `given`, which only the attack knows."""
@@ -179,6 +183,17 @@ def target_of(exercise_id: str) -> Target:
     """Return an exercise's target, from its lesson."""
     module = importlib.import_module(f"lab_env.lessons.l{exercise_id[:2]}.ladder")
     return module.TARGETS[exercise_id]
+
+
+def check_ended(spark: "SparkSession") -> None:
+    """Raise Unreadable if a stream is still running after the function has returned."""
+    if running := spark.streams.active:
+        for query in running:
+            query.stop()
+        raise Unreadable(
+            "Your function returned while its stream was still running. Wait for its end with "
+            "`awaitTermination()`."
+        )
 
 
 def check_query(answer: Any) -> Any:
