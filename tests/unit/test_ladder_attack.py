@@ -38,7 +38,7 @@ class PlayedGate:
         return SimpleNamespace(wait=lambda seconds: self.stage.hit, request=request)
 
     def last(self, n):
-        return [SimpleNamespace(at=0)]
+        return [SimpleNamespace(at=float("inf"))]
 
     def disarm(self):
         pass
@@ -65,11 +65,8 @@ class PlayedProcess:
     def load(self, job):
         assert job
 
-    def call(self, task, **arguments):
-        assert task == "run" and arguments["exercise"] == "04.2"
-        self.stage.call()
-
     def begin(self, task, **arguments):
+        assert task == "run" and arguments["exercise"] == "04.2"
         self.stage.calls.append("begun")
 
     def finish(self):
@@ -131,6 +128,7 @@ def stage(home, monkeypatch):
     monkeypatch.setattr(ladder, "Ledger", PlayedLedger)
     monkeypatch.setattr(ladder, "Gate", lambda address: PlayedGate(played))
     monkeypatch.setattr(ladder, "JobProcess", lambda at, *_: PlayedProcess(played, at))
+    monkeypatch.setattr(ladder, "HELD_S", 0)
     monkeypatch.setattr(ladder, "replay", send)
     monkeypatch.setattr(ladder, "read_rows", read)
     monkeypatch.setattr(ladder, "topic_end_offsets", lambda at, topic: {0: len(played.sent)})
@@ -198,13 +196,13 @@ def test_a_kill_that_never_finds_its_request_is_a_fall(stage):
     assert "recorded no finished batch in its checkpoint" in result.found
 
 
-def test_the_second_of_two_writers_is_told_when_the_first_one_is_held(stage, monkeypatch):
-    told = []
-    client = SimpleNamespace(put_object=lambda **object: told.append(object["Key"]))
-    monkeypatch.setattr(ladder.store, "client", lambda endpoints: client)
+def test_a_second_process_writes_while_the_first_one_is_held(stage, monkeypatch):
+    monkeypatch.setattr(type(ladder.target_of("04.2")), "writers", 2)
     monkeypatch.setitem(RUNGS, "04.2", (WRITES,))
     assert climb().held and stage.armed == [("data", "hold_after")]
-    assert len(told) == 1 and told[0].endswith("/_held")
+    assert len(stage.processes) == 2 and all(process.killed for process in stage.processes)
+    held = stage.calls.index("begun", 4)  # after two calls, in one process after the other
+    assert stage.calls[held : held + 4] == ["begun", "begun", "called", "called"]
     stage.hit = False
     assert climb().results[0].found.startswith("The two jobs never met")
 

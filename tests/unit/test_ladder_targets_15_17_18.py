@@ -156,22 +156,3 @@ def test_a_write_is_repeated_after_a_conflict_only(monkeypatch):
     errors += ["Caused by: java.io.FileNotFoundException: no file"]
     with pytest.raises(Unreadable, match="not because of a conflict: FileNotFoundException"):
         l18._write("stream", None, "t", {})
-
-
-def test_the_second_job_begins_when_the_first_one_is_held(monkeypatch):
-    order, looks = [], iter([False, True])
-    monkeypatch.setattr(l18, "POLL_S", 0)
-
-    def held(task):
-        now = next(looks)
-        order.append("held" if now else "looked")
-        return now
-
-    def first():
-        while "second" not in order:
-            pass
-        order.append("first")
-
-    monkeypatch.setattr(l18, "_held", held)
-    l18._at_once(first, lambda: order.append("second"), TASK)
-    assert order == ["looked", "held", "second", "first"]

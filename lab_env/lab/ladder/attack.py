@@ -24,7 +24,7 @@ from lab_env.lab.job.process import JobFailed, JobProcess
 from lab_env.lab.ladder.history import Look, Step, shortest
 from lab_env.lab.ladder.result import Climb, Result
 from lab_env.lab.ladder.rungs import DISTURBED, RUNGS, Rung
-from lab_env.lab.ladder.target import HELD, Task, target_of
+from lab_env.lab.ladder.target import Task, target_of
 from lab_env.platform import services, store
 from lab_env.platform.brokers.topics import delete_topic, topic_end_offsets
 from lab_env.platform.errors import LabError
@@ -106,7 +106,7 @@ def _rung(number: int, rungs: Sequence[Rung]) -> Rung:
 
 
 class Attack:
-    """Attacks one answer; its process lives from rung to rung until it is killed."""
+    """Attacks one answer; its processes live from rung to rung until they are killed."""
 
     def __init__(
         self, endpoints: Endpoints, namespace: str, exercise_id: str, answer: Any, seed: int
@@ -120,13 +120,13 @@ class Attack:
         self.exercise_id, self.target, self.seed = exercise_id, target_of(exercise_id), seed
         self._job = pack(bound=True, answer=answer)
         self.gate = Gate(endpoints.s3_endpoint)
-        self._process: JobProcess | None = None
+        self._processes: list[JobProcess] = []  # one per writer
 
     def climb(self, number: int, rung: Rung) -> Result:
         """Run one rung, and remove its topic, output and ledger."""
         began = time.monotonic()
-        if self._process is not None:  # its variables have the values of the rung before
-            self._process.load(self._job)
+        for process in self._processes:  # its variables have the values of the rung before
+            process.load(self._job)
         stage = Stage(self, rung)
         try:
             held, found = True, stage.run()
@@ -141,23 +141,26 @@ class Attack:
         history = tuple(stage.history)
         return Result(number, rung.title, self.target.promise, held, found, history, seconds)
 
-    def process(self) -> JobProcess:
-        """Return the process of the function, started if there is none."""
-        if self._process is None:
+    def process(self, writer: int = 0) -> JobProcess:
+        """Return the process of a writer; start those of all writers if there is none."""
+        if not self._processes:
             behind_gate = replace(self.endpoints, s3_endpoint=self.gate.url)
-            self._process = JobProcess(behind_gate, self.namespace, PACKAGE, CALL_SECONDS)
-            self._process.load(self._job)
-        return self._process
+            for n in range(self.target.writers):
+                self._processes.append(
+                    JobProcess(behind_gate, self.namespace, PACKAGE, CALL_SECONDS, n)
+                )
+            for process in self._processes:
+                process.load(self._job)
+        return self._processes[writer]
 
     def end(self) -> None:
-        """Kill the process; requests that the gate holds never reach the store."""
-        if self._process is not None:
-            self._process.kill()
-            self._process = None
+        """Kill the processes; requests that the gate holds never reach the store."""
+        while self._processes:
+            self._processes.pop().kill()
         self.gate.drop()
 
     def close(self) -> None:
-        """Kill the process and close the gate."""
+        """Kill the processes and close the gate."""
         self.end()
         self.gate.close()
 
@@ -203,16 +206,18 @@ class Stage:
         shutil.rmtree(self._ledger.directory, ignore_errors=True)
 
     def call(self) -> None:
-        """Call the function and wait until it has returned."""
-        self._send("run")
+        """Call the function and wait until it has returned, in one process after the other."""
+        for writer in range(self.target.writers):
+            self.begin(writer)
+            self.finish(writer)
 
-    def begin(self) -> None:
-        """Call the function without waiting."""
-        self._attack.process().begin("run", **self._arguments())
+    def begin(self, writer: int = 0) -> None:
+        """Call the function in one of its processes without waiting."""
+        self._attack.process(writer).begin("run", **self._arguments(writer))
 
-    def finish(self) -> None:
+    def finish(self, writer: int = 0) -> None:
         """Wait until the function has returned."""
-        self._attack.process().finish()
+        self._attack.process(writer).finish()
 
     def kill_at(self, point: tuple[str, str, str], otherwise: str) -> None:
         """Call the function and kill its process at a request, then look at the output.
@@ -236,26 +241,28 @@ class Stage:
         self._looks.append(Look(DISTURBED, self.target.rows(self), killed=True))
 
     def hold_first(self, kind: str, action: str) -> None:
-        """Call the function, and hold a request of its first writer while the second one writes.
+        """Call the function in two processes: a request of the first waits while the second writes.
 
-        The second writer begins when it sees the object `HELD`. When no request has come for
-        `QUIET_S`, it has ended, or waits for the first one.
+        The request is released when the second process has ended, or has sent no request for
+        `QUIET_S`: then it waits for the first one.
         """
-        gate, process = self._attack.gate, self._attack.process()
+        gate = self._attack.gate
+        first, second = self._attack.process(0), self._attack.process(1)
         rule = gate.arm(kind, action, part=f"{self.folder}/", seconds=HELD_S)
         self.begin()
-        while process.busy and not rule.wait(POLL_S):
+        while first.busy and not rule.wait(POLL_S):
             pass
-        if rule.request is not None:
-            store.client(self.endpoints).put_object(
-                Bucket=self.endpoints.bucket, Key=f"{self.folder}/{HELD}", Body=b""
-            )
-            while process.busy and time.time() - gate.last(1)[0].at < QUIET_S:
-                time.sleep(POLL_S)
+        if rule.request is None:
+            gate.disarm()
+            self.finish()
+            raise Fell("The two jobs never met: the first one wrote nothing.")
+        began = time.time()
+        self.begin(1)
+        while second.busy and time.time() < began + HELD_S and not self._quiet_since(began):
+            time.sleep(POLL_S)
         gate.disarm()
         self.finish()
-        if rule.request is None:
-            raise Fell("The two jobs never met: the first one wrote nothing.")
+        self.finish(1)
 
     @contextmanager
     def ruled(self, *rules: Rule) -> Generator[None]:
@@ -294,8 +301,14 @@ class Stage:
         replay(self.task.bootstrap, self.task.topic, self._ledger.directory, sends=sends)
         self._delivery |= dict.fromkeys((send.send_id for send in sends), number)
 
-    def _arguments(self) -> dict[str, Any]:
-        return {"exercise": self._attack.exercise_id, "at": asdict(self.task)}
+    def _arguments(self, writer: int = 0) -> dict[str, Any]:
+        task = replace(self.task, writer=writer)
+        return {"exercise": self._attack.exercise_id, "at": asdict(task)}
+
+    def _quiet_since(self, began: float) -> bool:
+        """True if there was a request since `began`, and none for `QUIET_S`."""
+        [last] = self._attack.gate.last(1)
+        return last.at > began and time.time() > last.at + QUIET_S
 
     def _send(self, name: str) -> None:
         self._attack.process().call(name, **self._arguments())

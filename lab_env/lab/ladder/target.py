@@ -19,9 +19,6 @@ if TYPE_CHECKING:  # the attacking process has no Spark
 
     from lab_env.lab.ladder.attack import Stage
 
-# An object below the attack's folder: the first of two writers is held, so the second may begin.
-HELD = "_held"
-
 WORDS = {
     "missing": "{} missing from your output",
     "duplicate": "{} in your output more than once",
@@ -37,7 +34,8 @@ WORDS = {
 class Task:
     """Where a call of the function reads and writes, and the number of the delivery before it.
 
-    `since` has the offsets at which the delivery begins, by topic partition.
+    `since` has the offsets at which the delivery begins, by topic partition; `writer` is the number
+    of the process, if several write.
     """
 
     bootstrap: str
@@ -45,6 +43,7 @@ class Task:
     base: str
     delivery: int
     since: dict[str, int]
+    writer: int = 0
 
 
 @dataclass(frozen=True)
@@ -71,6 +70,7 @@ class Target:
     receipt: tuple[str, str, str] = ("commits", "hold_before", "_checkpoints/")
     feeds = False  # whether `feed` prepares the function's input
     given: tuple[str, ...] = ()  # notebook variables that `variables` sets
+    writers = 1  # processes that call the function
     services: tuple[str, ...] = ()  # that must be running, besides the store and Kafka
 
     def variables(self, spark: "SparkSession", task: Task) -> Mapping[str, Any]:
