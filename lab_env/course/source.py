@@ -140,6 +140,12 @@ class Lesson:
                 named = tuple(ids[1].split(", ")) if ids else ()
                 yield " ".join(text.removeprefix("- ").split()), at, named
 
+    def written_file(self, name: str) -> str:
+        """Return the text of a file that cells of the lesson write with `%%writefile`."""
+        cells = (cell.text.partition("\n") for cell in self.cells if cell.kind == "code")
+        parts = (text for magic, _, text in cells if re.match(rf"%%writefile .*\b{name}", magic))
+        return "\n".join(parts)
+
     def exercise_titles(self) -> dict[str, str]:
         return {
             match["id"]: match["title"]

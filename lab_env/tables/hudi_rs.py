@@ -1,5 +1,7 @@
 """Reads a table with hudi-rs: in this process, without Spark, also while its writer is dead."""
 
+from collections.abc import Sequence
+
 import pandas as pd
 import pyarrow as pa
 from hudi import HudiReadOptions, HudiTableBuilder
@@ -11,8 +13,8 @@ KEYS = ("order_id", "event_id", "order_ts")
 META = ("_hoodie_commit_time", "_hoodie_file_name")
 
 
-def read_rows(endpoints: Endpoints, table: str) -> pd.DataFrame:
-    """Read the columns `KEYS` and `META` of a table's latest state.
+def read_rows(endpoints: Endpoints, table: str, columns: Sequence[str] = KEYS) -> pd.DataFrame:
+    """Read some columns, and those of `META`, of a table's latest state.
 
     The store's address and keys are set as environment variables of this process.
     """
@@ -20,5 +22,5 @@ def read_rows(endpoints: Endpoints, table: str) -> pd.DataFrame:
     built = HudiTableBuilder.from_base_uri(table.replace("s3a://", "s3://")).build()
     batches = built.read(HudiReadOptions())
     if not batches:
-        return pd.DataFrame(columns=[*KEYS, *META])
-    return pa.Table.from_batches(batches).select([*KEYS, *META]).to_pandas()
+        return pd.DataFrame(columns=[*columns, *META])
+    return pa.Table.from_batches(batches).select([*columns, *META]).to_pandas()

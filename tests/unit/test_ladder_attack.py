@@ -11,7 +11,7 @@ from lab_env.lab.job import worker
 from lab_env.lab.job.process import JobFailed
 from lab_env.lab.ladder import attack as ladder
 from lab_env.lab.ladder import disturbances
-from lab_env.lab.ladder.rungs import RUNGS
+from lab_env.lab.ladder.rungs import RUNGS, WRITES
 from lab_env.lab.ladder.target import in_words
 from lab_env.platform.errors import LabError
 from lab_env.platform.settings import Endpoints
@@ -32,10 +32,13 @@ class PlayedGate:
     def obey(self, *rules):
         self.stage.armed += [(rule.kind, rule.action) for rule in rules]
 
-    def arm(self, kind, action, part):
+    def arm(self, kind, action, part, seconds=0):
         self.stage.armed.append((kind, action))
         request = SimpleNamespace(key=f"{part}/orders_cow/f.parquet") if self.stage.hit else None
         return SimpleNamespace(wait=lambda seconds: self.stage.hit, request=request)
+
+    def last(self, n):
+        return [SimpleNamespace(at=float("inf"))]
 
     def disarm(self):
         pass
@@ -62,11 +65,8 @@ class PlayedProcess:
     def load(self, job):
         assert job
 
-    def call(self, task, **arguments):
-        assert task == "run" and arguments["exercise"] == "04.2"
-        self.stage.call()
-
     def begin(self, task, **arguments):
+        assert task == "run" and arguments["exercise"] == "04.2"
         self.stage.calls.append("begun")
 
     def finish(self):
@@ -117,7 +117,7 @@ def stage(home, monkeypatch):
     def send(bootstrap, topic, folder, sends):
         played.sent += sends
 
-    def read(endpoints, table):
+    def read(endpoints, table, columns):
         return pd.DataFrame(played.rows, columns=["order_id", "event_id", "order_ts"])
 
     def remove(endpoints, prefix):
@@ -128,6 +128,7 @@ def stage(home, monkeypatch):
     monkeypatch.setattr(ladder, "Ledger", PlayedLedger)
     monkeypatch.setattr(ladder, "Gate", lambda address: PlayedGate(played))
     monkeypatch.setattr(ladder, "JobProcess", lambda at, *_: PlayedProcess(played, at))
+    monkeypatch.setattr(ladder, "HELD_S", 0)
     monkeypatch.setattr(ladder, "replay", send)
     monkeypatch.setattr(ladder, "read_rows", read)
     monkeypatch.setattr(ladder, "topic_end_offsets", lambda at, topic: {0: len(played.sent)})
@@ -193,6 +194,34 @@ def test_a_kill_that_never_finds_its_request_is_a_fall(stage):
     stage.hit = False
     (result,) = climb(4).results
     assert "recorded no finished batch in its checkpoint" in result.found
+
+
+def test_a_second_process_writes_while_the_first_one_is_held(stage, monkeypatch):
+    monkeypatch.setattr(type(ladder.target_of("04.2")), "writers", 2)
+    monkeypatch.setitem(RUNGS, "04.2", (WRITES,))
+    assert climb().held and stage.armed == [("data", "hold_after")]
+    assert len(stage.processes) == 2 and all(process.killed for process in stage.processes)
+    held = stage.calls.index("begun", 4)  # after two calls, in one process after the other
+    assert stage.calls[held : held + 4] == ["begun", "begun", "called", "called"]
+    stage.hit = False
+    assert climb().results[0].found.startswith("The two jobs never met")
+
+
+def test_a_service_that_the_exercise_needs_must_be_running(stage, monkeypatch):
+    down = SimpleNamespace(running=lambda: False)
+    monkeypatch.setattr(ladder.services, "service", lambda name: down)
+    with pytest.raises(LabError, match=r"18\.1 needs zookeeper.*\n.*lab up zookeeper"):
+        ladder.attack(ENDPOINTS, "lesson-18", "18.1", start_table, (), 1, print)
+
+
+def test_an_output_that_cannot_be_read_is_a_fall(stage, monkeypatch):
+    def fetch(self, task, **arguments):
+        raise JobFailed("FileNotFoundException: gone.")
+
+    monkeypatch.setattr(PlayedProcess, "fetch", fetch, raising=False)
+    monkeypatch.setattr(type(ladder.target_of("04.2")), "rows", lambda self, stage: stage.look())
+    (result,) = climb(1).results
+    assert result.found == "Your output cannot be read: FileNotFoundException: gone."
 
 
 def test_an_interrupted_attack_removes_everything(stage):

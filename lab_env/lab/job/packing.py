@@ -2,11 +2,14 @@
 
 import io
 import pickle
+import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
 from lab_env.platform.errors import LabError
+from lab_env.platform.processes.state import folder
 
 SESSION = "the session of the process that loads the functions"
 LAB = "the handle of that process"
@@ -39,6 +42,7 @@ def pack(bound: bool = False, **functions: Callable) -> bytes:
                     "cannot be sent along: the job runs in its own process, as in production.",
                     "take the session, the topic and the folder from the function's arguments.",
                 )
+            _send_own_module(value)
     try:
         return _dumps(functions)
     except Exception as error:
@@ -79,6 +83,16 @@ def _globals_of(function: Callable, seen: set[int] | None = None) -> Iterator[tu
             yield name, value
             if getattr(value, "__module__", None) == "__main__":
                 yield from _globals_of(value, seen)
+
+
+def _send_own_module(value: object) -> None:
+    """Pickle the code of a module that the notebook wrote, which the other process lacks."""
+    from pyspark import cloudpickle
+
+    module = sys.modules.get(getattr(value, "__module__", None) or "")
+    file = getattr(module, "__file__", None)
+    if module and file and Path(file).is_relative_to(folder("lessons")):
+        cloudpickle.register_pickle_by_value(module)
 
 
 def _names_in(code: CodeType) -> Iterator[str]:

@@ -58,14 +58,20 @@ class JobProcess:
         package: the package whose module `worker` runs in the process, for example
             `lab_env.lessons.capstone`. The log has the name of the package's last part.
         call_seconds: limit of one call.
+        number: of several processes; each has a log of its own.
     """
 
     def __init__(
-        self, endpoints: Endpoints, namespace: str, package: str, call_seconds: float = CALL_SECONDS
+        self,
+        endpoints: Endpoints,
+        namespace: str,
+        package: str,
+        call_seconds: float = CALL_SECONDS,
+        number: int = 0,
     ):
         self.endpoints = endpoints
         self.call_seconds = call_seconds
-        name = package.rpartition(".")[2]
+        name = package.rpartition(".")[2] + (f"-{number}" if number else "")
         self.log = supervisor.log_path(name)
         with self.log.open("w") as log:
             self._process = subprocess.Popen(

@@ -15,7 +15,7 @@ from typing import Any
 from lab_env.course import registry
 from lab_env.course.copies import name_of
 from lab_env.course.source import LESSONS, check_call, read_lesson, without_check
-from lab_env.lab.handle import Lab, namespace_of
+from lab_env.lab.handle import Lab
 from lab_env.lab.job.packing import Session
 from lab_env.lab.ladder.target import target_of
 from lab_env.platform.errors import LabError
@@ -53,7 +53,7 @@ def find_answer(exercise_id: str, endpoints: Endpoints, which: str = OWN) -> Any
     statements = [s for name, code in cells for s in _statements(code, name)]
     [wanted] = [s.uses for s in _statements(exercise.answer, "<the answer>")]
     given = GIVEN | set(target_of(exercise.id).given)
-    lab = Lab(namespace_of(exercise.id[:2]), endpoints)
+    lab = Lab(exercise.id[:2], endpoints)
     namespace: dict[str, Any] = {"__name__": "__main__", "spark": Session(), "lab": lab}
     for statement in needed(statements, wanted, given):
         _run(statement, namespace)

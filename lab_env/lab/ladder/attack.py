@@ -25,7 +25,7 @@ from lab_env.lab.ladder.history import Look, Step, shortest
 from lab_env.lab.ladder.result import Climb, Result
 from lab_env.lab.ladder.rungs import DISTURBED, RUNGS, Rung
 from lab_env.lab.ladder.target import Task, target_of
-from lab_env.platform import store
+from lab_env.platform import services, store
 from lab_env.platform.brokers.topics import delete_topic, topic_end_offsets
 from lab_env.platform.errors import LabError
 from lab_env.platform.settings import Endpoints
@@ -38,6 +38,8 @@ from lab_env.tables.hudi_rs import KEYS, read_rows
 PACKAGE = "lab_env.lab.ladder"
 CALL_SECONDS = 120  # limit of one call on a slow machine, with the start of its process
 POLL_S = 0.1
+HELD_S = 18.0  # longest time to hold a request: S3A repeats it after 20 s
+QUIET_S = 5.0
 
 
 class Fell(Exception):
@@ -63,7 +65,7 @@ def attack(
 
     Raises:
         LabError: the exercise has no ladder or no such rung, the answer is missing or cannot be
-            sent to another process, or the lab itself failed.
+            sent to another process, a service is not running, or the lab itself failed.
     """
     exercise_id, rungs = rungs_of(exercise_id)
     chosen = [(n, _rung(n, rungs)) for n in numbers or range(1, len(rungs) + 1)]
@@ -71,6 +73,9 @@ def attack(
         raise LabError(
             f"Exercise {exercise_id} is not solved yet.", "fill in its cell, then attack it."
         )
+    for name in target_of(exercise_id).services:
+        if not services.service(name).running():
+            raise LabError(f"The ladder of {exercise_id} needs {name}.", f"run: lab up {name}")
     seed = secrets.randbelow(10_000) if seed is None else seed
     results: list[Result] = []
     promise = f"Promised: {target_of(exercise_id).promise}"
@@ -101,7 +106,7 @@ def _rung(number: int, rungs: Sequence[Rung]) -> Rung:
 
 
 class Attack:
-    """Attacks one answer; its process lives from rung to rung until it is killed."""
+    """Attacks one answer; its processes live from rung to rung until they are killed."""
 
     def __init__(
         self, endpoints: Endpoints, namespace: str, exercise_id: str, answer: Any, seed: int
@@ -115,11 +120,13 @@ class Attack:
         self.exercise_id, self.target, self.seed = exercise_id, target_of(exercise_id), seed
         self._job = pack(bound=True, answer=answer)
         self.gate = Gate(endpoints.s3_endpoint)
-        self._process: JobProcess | None = None
+        self._processes: list[JobProcess] = []  # one per writer
 
     def climb(self, number: int, rung: Rung) -> Result:
         """Run one rung, and remove its topic, output and ledger."""
         began = time.monotonic()
+        for process in self._processes:  # its variables have the values of the rung before
+            process.load(self._job)
         stage = Stage(self, rung)
         try:
             held, found = True, stage.run()
@@ -134,23 +141,26 @@ class Attack:
         history = tuple(stage.history)
         return Result(number, rung.title, self.target.promise, held, found, history, seconds)
 
-    def process(self) -> JobProcess:
-        """Return the process of the function, started if there is none."""
-        if self._process is None:
+    def process(self, writer: int = 0) -> JobProcess:
+        """Return the process of a writer; start those of all writers if there is none."""
+        if not self._processes:
             behind_gate = replace(self.endpoints, s3_endpoint=self.gate.url)
-            self._process = JobProcess(behind_gate, self.namespace, PACKAGE, CALL_SECONDS)
-            self._process.load(self._job)
-        return self._process
+            for n in range(self.target.writers):
+                self._processes.append(
+                    JobProcess(behind_gate, self.namespace, PACKAGE, CALL_SECONDS, n)
+                )
+            for process in self._processes:
+                process.load(self._job)
+        return self._processes[writer]
 
     def end(self) -> None:
-        """Kill the process; requests that the gate holds never reach the store."""
-        if self._process is not None:
-            self._process.kill()
-            self._process = None
+        """Kill the processes; requests that the gate holds never reach the store."""
+        while self._processes:
+            self._processes.pop().kill()
         self.gate.drop()
 
     def close(self) -> None:
-        """Kill the process and close the gate."""
+        """Kill the processes and close the gate."""
         self.end()
         self.gate.close()
 
@@ -196,16 +206,18 @@ class Stage:
         shutil.rmtree(self._ledger.directory, ignore_errors=True)
 
     def call(self) -> None:
-        """Call the function and wait until it has returned."""
-        self._send("run")
+        """Call the function and wait until it has returned, in one process after the other."""
+        for writer in range(self.target.writers):
+            self.begin(writer)
+            self.finish(writer)
 
-    def begin(self) -> None:
-        """Call the function without waiting."""
-        self._attack.process().begin("run", **self._arguments())
+    def begin(self, writer: int = 0) -> None:
+        """Call the function in one of its processes without waiting."""
+        self._attack.process(writer).begin("run", **self._arguments(writer))
 
-    def finish(self) -> None:
+    def finish(self, writer: int = 0) -> None:
         """Wait until the function has returned."""
-        self._attack.process().finish()
+        self._attack.process(writer).finish()
 
     def kill_at(self, point: tuple[str, str, str], otherwise: str) -> None:
         """Call the function and kill its process at a request, then look at the output.
@@ -228,6 +240,30 @@ class Stage:
         self._killed = f" Killed at {rule.request.key.removeprefix(self.folder).strip('/')}."
         self._looks.append(Look(DISTURBED, self.target.rows(self), killed=True))
 
+    def hold_first(self, kind: str, action: str) -> None:
+        """Call the function in two processes: a request of the first waits while the second writes.
+
+        The request is released when the second process has ended, or has sent no request for
+        `QUIET_S`: then it waits for the first one.
+        """
+        gate = self._attack.gate
+        first, second = self._attack.process(0), self._attack.process(1)
+        rule = gate.arm(kind, action, part=f"{self.folder}/", seconds=HELD_S)
+        self.begin()
+        while first.busy and not rule.wait(POLL_S):
+            pass
+        if rule.request is None:
+            gate.disarm()
+            self.finish()
+            raise Fell("The two jobs never met: the first one wrote nothing.")
+        began = time.time()
+        self.begin(1)
+        while second.busy and time.time() < began + HELD_S and not self._quiet_since(began):
+            time.sleep(POLL_S)
+        gate.disarm()
+        self.finish()
+        self.finish(1)
+
     @contextmanager
     def ruled(self, *rules: Rule) -> Generator[None]:
         """Let the gate apply these rules while the body runs."""
@@ -239,17 +275,20 @@ class Stage:
 
     def look(self) -> pd.DataFrame:
         """Read the output with Spark, in the process of the function."""
-        return self._attack.process().fetch("look", **self._arguments())
+        try:
+            return self._attack.process().fetch("look", **self._arguments())
+        except JobFailed as why:
+            raise Fell(f"Your output cannot be read: {why}") from None
 
-    def hudi_rows(self, table: str) -> pd.DataFrame:
-        """Read a Hudi table below the attack's folder without Spark."""
+    def hudi_rows(self, table: str, columns: Sequence[str] = KEYS) -> pd.DataFrame:
+        """Read columns of a Hudi table below the attack's folder without Spark."""
         properties = f"{self.folder}/{table}/{PROPERTIES}"
         if not list(store.list_objects(self.endpoints, properties)):
-            return pd.DataFrame(columns=list(KEYS))
+            return pd.DataFrame(columns=list(columns))
         try:
-            return read_rows(self.endpoints, f"{self.task.base}/{table}")
+            return read_rows(self.endpoints, f"{self.task.base}/{table}", columns)
         except KeyError as error:
-            raise Fell(f"Your table lacks a column of the events: {error}.") from None
+            raise Fell(f"Your table lacks a column: {error}.") from None
 
     def _deliver(self, number: int, sends: list[Send]) -> None:
         since = {}
@@ -262,8 +301,14 @@ class Stage:
         replay(self.task.bootstrap, self.task.topic, self._ledger.directory, sends=sends)
         self._delivery |= dict.fromkeys((send.send_id for send in sends), number)
 
-    def _arguments(self) -> dict[str, Any]:
-        return {"exercise": self._attack.exercise_id, "at": asdict(self.task)}
+    def _arguments(self, writer: int = 0) -> dict[str, Any]:
+        task = replace(self.task, writer=writer)
+        return {"exercise": self._attack.exercise_id, "at": asdict(task)}
+
+    def _quiet_since(self, began: float) -> bool:
+        """True if there was a request since `began`, and none for `QUIET_S`."""
+        [last] = self._attack.gate.last(1)
+        return last.at > began and time.time() > last.at + QUIET_S
 
     def _send(self, name: str) -> None:
         self._attack.process().call(name, **self._arguments())

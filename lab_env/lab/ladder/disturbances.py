@@ -34,6 +34,16 @@ def kill_before_receipt(stage: "Stage") -> None:
     stage.call()
 
 
+def overlap_writes(stage: "Stage") -> None:
+    """Hold the first job between its data and its commit, while the second job writes."""
+    stage.hold_first("data", "hold_after")
+
+
+def overlap_commits(stage: "Stage") -> None:
+    """Hold the first job's commit on its way to the store, while the second job writes."""
+    stage.hold_first("instant", "hold_before")
+
+
 def store_in_trouble(stage: "Stage") -> None:
     """Answer a write late, three with 503, and lose the answer to one."""
     part = stage.folder

@@ -7,8 +7,9 @@ deleted checkpoint, for example, is not a rung.
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from lab_env.lab.faults.messages import defects
 from lab_env.lab.ladder import disturbances
 from lab_env.lab.ladder.disturbances import Disturbance
 from lab_env.shop.model import Send, generate
@@ -68,6 +69,17 @@ def malformed_between(seed: int) -> Deliveries:
     return [first, alone, last]
 
 
+def every_defect_between(seed: int) -> Deliveries:
+    """Like `malformed_between`; the malformed messages alone also have each kind of defect."""
+    first, alone, last = malformed_between(seed)
+    valid = next(send for send in first if send.kind == "event")
+    damaged = [
+        replace(valid, send_id=f"{valid.send_id}-{n}", kind=f"malformed:{reason}", value=value)
+        for n, (reason, value) in enumerate(defects(valid.value))
+    ]
+    return [first, alone + damaged, last]
+
+
 def _crosses(parts: Deliveries, what: str) -> bool:
     """True if a late event, or an erasure, finds its order changed by an earlier delivery."""
     newest: dict[str, int] = {}
@@ -102,6 +114,11 @@ MALFORMED = Rung(
     "A delivery has not one valid event.",
     malformed_between,
 )
+EVERY_DEFECT = replace(
+    MALFORMED,
+    hardship="A delivery has not one valid event, but every kind of malformed message.",
+    deliveries=every_defect_between,
+)
 MID_WRITE = Rung(
     "killed in mid-write",
     "Your process is killed while it writes, and started again.",
@@ -133,12 +150,25 @@ PARTITION = Rung(
     before=disturbances.more_partitions,
 )
 
+WRITES = Rung(
+    "two writes at once",
+    "A job has written its data and not yet committed, when the other job writes.",
+    late_and_twice,
+    disturbances.overlap_writes,
+)
+COMMITS = Rung(
+    "two commits at once",
+    "A job's commit is on its way to the store, when the other job writes.",
+    late_and_twice,
+    disturbances.overlap_commits,
+)
+
 KILLS = (MID_WRITE, BEFORE_RECEIPT)
 ELSEWHERE = (STORE, BROKER, PARTITION)  # what goes wrong outside the function's process
 
 RUNGS: dict[str, tuple[Rung, ...]] = {
     "03.1": (RESENDS, MALFORMED, BEFORE_RECEIPT, BROKER, PARTITION),
-    "03.2": (RESENDS, MALFORMED),
+    "03.2": (RESENDS, EVERY_DEFECT),
     "03.3": (RESENDS, MALFORMED, *KILLS, *ELSEWHERE),
     "04.2": (RESENDS, MALFORMED, *KILLS, *ELSEWHERE),
     "06.3": (RESENDS, *KILLS, STORE),
@@ -152,5 +182,5 @@ RUNGS: dict[str, tuple[Rung, ...]] = {
     "15.2": (RESENDS, BEFORE_RECEIPT, BROKER, PARTITION),
     "17.2": (RESENDS, BEFORE_RECEIPT),
     "17.3": (RESENDS, *KILLS),
-    "18.1": (RESENDS,),
+    "18.1": (WRITES, COMMITS),
 }

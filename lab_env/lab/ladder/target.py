@@ -34,7 +34,8 @@ WORDS = {
 class Task:
     """Where a call of the function reads and writes, and the number of the delivery before it.
 
-    `since` has the offsets at which the delivery begins, by topic partition.
+    `since` has the offsets at which the delivery begins, by topic partition; `writer` is the number
+    of the process, if several write.
     """
 
     bootstrap: str
@@ -42,6 +43,7 @@ class Task:
     base: str
     delivery: int
     since: dict[str, int]
+    writer: int = 0
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,8 @@ class Target:
     receipt: tuple[str, str, str] = ("commits", "hold_before", "_checkpoints/")
     feeds = False  # whether `feed` prepares the function's input
     given: tuple[str, ...] = ()  # notebook variables that `variables` sets
+    writers = 1  # processes that call the function
+    services: tuple[str, ...] = ()  # that must be running, besides the store and Kafka
 
     def variables(self, spark: "SparkSession", task: Task) -> Mapping[str, Any]:
         """Return values for the notebook's variables `given`, which only the attack knows."""
@@ -179,6 +183,17 @@ def target_of(exercise_id: str) -> Target:
     """Return an exercise's target, from its lesson."""
     module = importlib.import_module(f"lab_env.lessons.l{exercise_id[:2]}.ladder")
     return module.TARGETS[exercise_id]
+
+
+def check_ended(spark: "SparkSession") -> None:
+    """Raise Unreadable if a stream is still running after the function has returned."""
+    if running := spark.streams.active:
+        for query in running:
+            query.stop()
+        raise Unreadable(
+            "Your function returned while its stream was still running. Wait for its end with "
+            "`awaitTermination()`."
+        )
 
 
 def check_query(answer: Any) -> Any:
