@@ -6,8 +6,8 @@ deleted checkpoint, for example, is not a rung.
 """
 
 import itertools
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Set
+from dataclasses import dataclass, replace
 
 from lab_env.lab.ladder import disturbances
 from lab_env.lab.ladder.disturbances import Disturbance
@@ -66,6 +66,27 @@ def malformed_between(seed: int) -> Deliveries:
     chosen = {send.send_id for send in alone}
     first, last = _parts([send for send in sends if send.send_id not in chosen], 2)
     return [first, alone, last]
+
+
+def with_only(rung: Rung, send_ids: Set[str]) -> Rung:
+    """Return a rung with only some of its sends, each in the same delivery.
+
+    A delivery that would be empty keeps one send, so that the function is called as often.
+    """
+
+    def deliveries(seed: int) -> Deliveries:
+        return [
+            [send for send in part if send.send_id in send_ids] or [_stand_in(part)]
+            for part in rung.deliveries(seed)
+        ]
+
+    return replace(rung, deliveries=deliveries)
+
+
+def _stand_in(sends: list[Send]) -> Send:
+    """Return a valid send if there is one, because a malformed one may leave nothing to write."""
+    valid = (send for send in sends if not send.kind.startswith("malformed"))
+    return next(valid, sends[0])
 
 
 def _crosses(parts: Deliveries, what: str) -> bool:
