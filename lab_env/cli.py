@@ -686,7 +686,7 @@ def attack(
     found = find_answer(exercise, endpoints, answer)
     namespace = namespace_of(exercise[:2])
     rungs = [rung] if rung else []
-    with _progress() as say:
+    with _progress(stay=True) as say:
         climb = ladder.attack(endpoints, namespace, exercise, found, rungs, seed, say, shrink)
     climb = replace(climb, which="" if answer == OWN else answer)
     out.print(escape(repr(climb)))
@@ -1112,7 +1112,13 @@ def _at_terminal() -> bool:
 
 
 class _progress:
-    """One line that changes in a terminal; elsewhere plain lines, but not too many."""
+    """One line that changes in a terminal; elsewhere plain lines, but not too many.
+
+    If they `stay`, all lines are printed, in a terminal too.
+    """
+
+    def __init__(self, stay: bool = False):
+        self.stay = stay
 
     def __enter__(self):
         self.spinner = err.status("") if err.is_terminal else None
@@ -1122,9 +1128,9 @@ class _progress:
         return self.say
 
     def say(self, text: str) -> None:
-        if self.spinner:
+        if self.spinner and not self.stay:
             self.spinner.update(escape(text))
-        elif self._topic(text) != self.last:
+        elif self.stay or self._topic(text) != self.last:
             err.print(escape(text))
             self.last = self._topic(text)
 

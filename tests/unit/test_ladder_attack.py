@@ -16,8 +16,9 @@ from lab_env.lab.job.process import JobFailed
 from lab_env.lab.ladder import attack as ladder
 from lab_env.lab.ladder import disturbances
 from lab_env.lab.ladder.fall import read_fall
+from lab_env.lab.ladder.history import Look, shortest
 from lab_env.lab.ladder.rungs import RUNGS, SENDS
-from lab_env.lab.ladder.target import in_words
+from lab_env.lab.ladder.target import EachMessageOnce, in_words
 from lab_env.platform.errors import LabError
 from lab_env.platform.settings import Endpoints
 
@@ -157,7 +158,7 @@ def test_a_right_answer_climbs_all_rungs_and_leaves_nothing(stage):
     assert done.held and [result.number for result in done.results] == list(range(1, rungs + 1))
     assert (
         all("matches the ledger" in result.found for result in done.results)
-        and len(said) == 2 * rungs
+        and len(said) == 1 + 2 * rungs
     )
     assert done.results[2].found.endswith("Killed at orders_cow/f.parquet.")
     assert stage.armed[:2] == [("data", "hold_after"), ("commits", "hold_before")]
@@ -239,7 +240,7 @@ def test_a_fall_shrinks_to_the_events_of_one_order(stage):
     (small,) = climb(1, said=said, shrink=True).results
     assert len(small.fall.sends) < 10 < len(whole.fall.sends)
     assert small.history.wrong and small.history.key == whole.history.key
-    assert "messages, too." in small.shrunk and len(said) == 3
+    assert "messages, too." in small.shrunk and len(said) == 5
     assert len(stage.removed) == 2 * 3  # topic and folder of each run
 
 
@@ -321,6 +322,18 @@ def test_an_error_in_a_function_that_a_stream_calls_back_names_its_line():
     )
     told = worker.failure(RuntimeError(message))
     assert told["frames"] == [("<cell 27>", 5, "write")]
+
+
+def test_an_output_with_an_empty_key_or_event_is_judged():
+    messages, each = Stage(), EachMessageOnce()
+    messages.sent = RUNGS["04.2"][0].deliveries(17)[0][:2]
+    sends = each.keyed(messages.frame())
+    rows = pd.DataFrame({"key": ["0:0", "0:1", None], "event": ["0:0", None, "0:2"]})
+    found = each.judge(sends, rows)
+    assert found.wrong == ("0:1", "None")
+    looks = [Look(1, rows)]
+    told = shortest(["None"], each, sends.assign(delivery=1), looks)
+    assert told.steps[-1].text == "0:2; it must show no row"
 
 
 def test_the_ledgers_findings_are_said_in_words():

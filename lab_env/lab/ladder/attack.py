@@ -63,7 +63,7 @@ def attack(
         namespace: the lesson's; a reset of the lesson also ends an attack and removes its tables.
         numbers: the rungs to climb, counted from 1; by default all.
         seed: decides the events; by default a random one.
-        say: called with a line before and after each rung.
+        say: called with what is promised, then with a line before and after each rung.
         shrink: whether to run the rung of a fall again, with fewer messages.
 
     Raises:
@@ -78,12 +78,12 @@ def attack(
         )
     seed = secrets.randbelow(10_000) if seed is None else seed
     results: list[Result] = []
-    promise = f"Promised: {target_of(exercise_id).promise}"
+    say(f"Promised: {target_of(exercise_id).promise}")
     with contextlib.closing(Attack(endpoints, namespace, exercise_id, answer, seed)) as under_way:
         for number, rung in chosen:
-            say(f"rung {number} of {len(rungs)}, {rung.title}. {rung.hardship} {promise}")
+            say(f"rung {number} of {len(rungs)}, {rung.title}: {rung.hardship}")
             results.append(under_way.climb(number, rung))
-            say(results[-1].line())
+            say(results[-1].outcome())
             if not results[-1].held:
                 if shrink:
                     results[-1] = under_way.shrink(rung, results[-1], say)
@@ -155,6 +155,7 @@ class Attack:
         for kept in fallen.fall.smaller():
             say(f"rung {fallen.number} again, with {len(kept)} of its {sent} messages")
             result = self.climb(fallen.number, with_only(rung, kept))
+            say(result.outcome())
             if result.fall and result.history:
                 left = len(result.fall.sends)
                 return replace(result, shrunk=f"It falls with {left} of the {sent} messages, too.")

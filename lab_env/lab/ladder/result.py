@@ -36,6 +36,10 @@ class Result:
         """The life of one key that is wrong, if there is one."""
         return self.fall.history if self.fall else None
 
+    def outcome(self) -> str:
+        """Return, for example, `rung 3: held after 21 s`."""
+        return f"rung {self.number}: {'held' if self.held else 'FELL'} after {self.seconds:.0f} s"
+
     def line(self) -> str:
         """Return the result as one line."""
         word = "held" if self.held else "FELL"
