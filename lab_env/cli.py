@@ -665,12 +665,16 @@ def attack(
     answer: Annotated[
         str, typer.Option(help="own, reference, or one of the lesson: right-1, wrong-1")
     ] = "own",
+    shrink: Annotated[
+        bool, typer.Option("--shrink", help="after a fall, look for fewer events that suffice")
+    ] = False,
 ) -> None:
     """Attack your answer to an exercise: how much does it survive?
 
     Your function, from the notebook as you saved it, runs in a process of its own, on events that
     it has never seen. Each rung is harder than the one before, and says what is promised. If your
-    answer falls, the life of one order shows what went wrong.
+    answer falls, the life of one order shows what went wrong, in text and as a picture in
+    `.lab/ladder/`. `lab progress` shows your best climb.
     """
     from lab_env.lab.handle import namespace_of
     from lab_env.lab.ladder import attack as ladder
@@ -682,10 +686,12 @@ def attack(
     found = find_answer(exercise, endpoints, answer)
     namespace = namespace_of(exercise[:2])
     rungs = [rung] if rung else []
-    with _progress() as say:
-        climb = ladder.attack(endpoints, namespace, exercise, found, rungs, seed, say)
+    with _progress(stay=True) as say:
+        climb = ladder.attack(endpoints, namespace, exercise, found, rungs, seed, say, shrink)
     climb = replace(climb, which="" if answer == OWN else answer)
     out.print(escape(repr(climb)))
+    for name, path in climb.keep().items():
+        out.print(escape(f"{name}: {path}"))
     raise typer.Exit(0 if climb.held else 1)
 
 
@@ -1106,7 +1112,13 @@ def _at_terminal() -> bool:
 
 
 class _progress:
-    """One line that changes in a terminal; elsewhere plain lines, but not too many."""
+    """One line that changes in a terminal; elsewhere plain lines, but not too many.
+
+    If they `stay`, all lines are printed, in a terminal too.
+    """
+
+    def __init__(self, stay: bool = False):
+        self.stay = stay
 
     def __enter__(self):
         self.spinner = err.status("") if err.is_terminal else None
@@ -1116,9 +1128,9 @@ class _progress:
         return self.say
 
     def say(self, text: str) -> None:
-        if self.spinner:
+        if self.spinner and not self.stay:
             self.spinner.update(escape(text))
-        elif self._topic(text) != self.last:
+        elif self.stay or self._topic(text) != self.last:
             err.print(escape(text))
             self.last = self._topic(text)
 

@@ -1,4 +1,4 @@
-"""Stores a learner's progress in a small file: outcomes, hints shown, predictions.
+"""Stores a learner's progress in a small file: outcomes, hints, predictions, climbs.
 
 Several notebooks may run at the same time, so every change is atomic and made under a lock.
 """
@@ -6,9 +6,11 @@ Several notebooks may run at the same time, so every change is atomic and made u
 import fcntl
 import json
 import os
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from html import escape
 from pathlib import Path
 
 from lab_env.course.registry import LessonEntry
@@ -24,7 +26,7 @@ def progress_file() -> Path:
 
 
 def read() -> dict:
-    """Return the stored `exercises` and `predictions` by id; raise a LabError if damaged."""
+    """Return the stored `exercises`, `predictions` and `ladder` by id; LabError if damaged."""
     path = progress_file()
     try:
         kept = json.loads(path.read_text(encoding="utf-8"))
@@ -32,7 +34,7 @@ def read() -> dict:
         kept = {}
     except json.JSONDecodeError:
         raise LabError(f"{path} is damaged.", "move it away; progress then starts over.") from None
-    return {"exercises": {}, "predictions": {}} | kept
+    return {"exercises": {}, "predictions": {}, "ladder": {}} | kept
 
 
 def change(edit: Callable[[dict], None]) -> dict:
@@ -97,6 +99,24 @@ def keep_prediction(prediction_id: str, **values: object) -> dict:
         entry |= {name: str(value)[:200] for name, value in values.items()} | {"at": _now()}
 
     return change(edit)["predictions"][prediction_id]
+
+
+def record_climb(exercise_id: str, held: int, of: int) -> None:
+    """Record how many rungs of its ladder an answer held; a lower climb changes nothing."""
+
+    def edit(kept: dict) -> None:
+        best = kept["ladder"].get(exercise_id, {"held": -1})
+        if held >= best["held"]:
+            kept["ladder"][exercise_id] = {"held": held, "of": of, "at": _now()}
+
+    change(edit)
+
+
+def ladder_text(ladder: dict[str, dict]) -> str:
+    """Return the best climbs as text, `04.2 7 of 7, 17.3 2 of 4`; empty without any."""
+    return ", ".join(
+        f"{name} {best['held']} of {best['of']}" for name, best in sorted(ladder.items())
+    )
 
 
 @dataclass(frozen=True, repr=False)
@@ -189,14 +209,21 @@ class CourseProgress:
             lines.append(f"{lesson.name:<26} {self._passed(lesson)}{still_open}")
         if later := self.lessons.keys() - begun:
             lines.append(f"not begun: {' '.join(sorted(later))}")
-        return "\n".join([*lines, self.total()])
+        ladder = [textwrap.fill(line, 78, subsequent_indent="  ") for line in self._ladder()]
+        return "\n".join([*lines, *ladder, self.total()])
 
     def _repr_html_(self) -> str:
         tables = [table(("lesson", "", "exercises"), self.rows(), align="left")]
         if self.predictions():
             heads = ("prediction", "you expected", "measured")
             tables.append(table(heads, self.predictions(), align="left"))
-        return f"<p>{self.total()}</p>{''.join(tables)}"
+        sentences = "".join(f"<p>{escape(text)}</p>" for text in (self.total(), *self._ladder()))
+        return sentences + "".join(tables)
+
+    def _ladder(self) -> list[str]:
+        """Return the line of the best climbs, if there is any."""
+        told = ladder_text(self.kept.get("ladder", {}))
+        return [f"Ladder of faults: {told}."] if told else []
 
 
 def _now() -> str:

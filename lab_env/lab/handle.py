@@ -333,19 +333,24 @@ class Lab:
         """Run the reference answer in the notebook, unless you have solved the exercise there."""
         return self.exercises.use_reference(exercise_id, vars(sys.modules["__main__"]))
 
-    def attack(self, exercise_id: str, *rungs: int, seed: int | None = None):
+    def attack(self, exercise_id: str, *rungs: int, seed: int | None = None, shrink: bool = False):
         """Attack your answer to an exercise, in a process of its own; return what it survived.
 
         Args:
             rungs: numbers of the rungs to climb; by default all, until your answer falls.
             seed: the same seed gives the same events.
+            shrink: after a fall, look for fewer events that suffice.
         """
         from lab_env.lab.ladder import attack as ladder  # only a few notebooks attack
 
         services.require_reachable(self.endpoints)
         exercise_id, _ = ladder.rungs_of(exercise_id)
         answer = self.exercises.answer(exercise_id, vars(sys.modules["__main__"]))
-        return ladder.attack(self.endpoints, self.namespace, exercise_id, answer, rungs, seed)
+        climb = ladder.attack(
+            self.endpoints, self.namespace, exercise_id, answer, rungs, seed, shrink=shrink
+        )
+        climb.keep()
+        return climb
 
     def predict(self, prediction_id: str, expected, choices=None, tolerance: float = 0) -> Card:
         """Record your prediction, a choice or a number, before the run shows the result."""

@@ -3,22 +3,31 @@
 Needs Chromium on PATH, and no services.
 """
 
+import sys
 from itertools import pairwise
 
 import pandas as pd
 import pytest
 from chromium import contrast, needs_chromium
 
+from lab_env.lab.ladder.picture import draw
 from lab_env.lessons import recorded
 from lab_env.lessons.l03.figures import draw_batches
 from lab_env.lessons.l05.figures import draw_sweep
 from lab_env.lessons.l15.figures import draw_versions
 from lab_env.lessons.recorded import growth
 from lab_env.pipeline.checkpoint import Batch
+from lab_env.platform.settings import REPOSITORY
+
+sys.path.append(str(REPOSITORY / "tests" / "unit"))
+from test_ladder_picture import HISTORIES
 
 pytestmark = needs_chromium
-# JupyterLab's text colour and what it stands on.
-THEMES = {"light": ("rgba(0, 0, 0, 0.87)", "#fff"), "dark": ("rgba(255, 255, 255, 1)", "#111")}
+# JupyterLab's text colours and what they stand on.
+THEMES = {
+    "light": ("rgba(0, 0, 0, 0.87)", "rgba(0, 0, 0, 0.7)", "#fff"),
+    "dark": ("rgba(255, 255, 255, 1)", "rgba(255, 255, 255, 0.7)", "#111"),
+}
 
 # Each text with its colour and the colour below its middle; each tick, whose path stands in `defs`.
 MEASURE = r"""() => {
@@ -77,6 +86,8 @@ CHARTS = {
     ),
     "numbers on blocks": batches,
     "words on blocks": versions,
+    "a fall after a kill": lambda: draw(HISTORIES["fifteen"]),
+    "a fall with long names": lambda: draw(HISTORIES["long_names"]),
 }
 
 
@@ -88,9 +99,10 @@ def page(browser):
 @pytest.mark.parametrize("theme", THEMES)
 @pytest.mark.parametrize("name", CHARTS)
 def test_every_text_and_tick_of_a_chart_reads(page, name, theme):
-    ink, paper = THEMES[theme]
+    ink, faint, paper = THEMES[theme]
     page.set_content(
-        f"<body style='--jp-content-font-color1: {ink}; background: {paper}'>{CHARTS[name]()}"
+        f"<body style='--jp-content-font-color1: {ink}; --jp-content-font-color2: {faint};"
+        f" --jp-layout-color0: {paper}; background: {paper}'>{CHARTS[name]()}"
     )
     seen = page.evaluate(MEASURE)
     assert len(seen) > 10

@@ -39,5 +39,5 @@ def test_an_answer_without_erasures_falls_on_the_first_rung_with_the_history_of_
     found = climbed("wrong-1")
     (result,) = found.results
     assert not result.held and "although erased" in result.found
-    assert [step.what for step in result.history][-1] == "shown" and result.history[-1].wrong
+    assert result.history.steps[-1].what == "shown" and result.history.wrong
     assert f"lab attack 04.2 --rung 1 --seed {SEED}" in repr(found)

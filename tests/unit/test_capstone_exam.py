@@ -88,6 +88,9 @@ def test_the_certificate_shows_the_run_offline_and_escapes_what_learners_write()
     assert "proves a run, not its author" in page
     assert "<script>" not in page and "<b>5</b>" not in page
     assert "http" not in page.replace("http-equiv", "")
+    assert "Ladder of faults" not in page
+    page = certificate.certificate_html(RECORD, {}, {"04.2": {"held": 7, "of": 7}})
+    assert "Ladder of faults: 04.2 7 of 7." in page
 
 
 def test_the_newest_passed_exam_gets_the_certificate(tmp_path, monkeypatch):

@@ -31,6 +31,17 @@ def test_progress_over_the_whole_course_fits_a_terminal(lab_command, tmp_path):
     assert lines[-1] == total
 
 
+def test_progress_shows_the_best_climb_of_each_ladder(lab_command, tmp_path):
+    file = tmp_path / "progress.json"
+    best = {"17.3": {"held": 2, "of": 4}, "04.2": {"held": 7, "of": 7}}
+    file.write_text(json.dumps({"exercises": {}, "predictions": {}, "ladder": best}))
+    lines = lab_command("progress", LAB_PROGRESS=str(file)).stdout.splitlines()
+    assert "Ladder of faults: 04.2 7 of 7, 17.3 2 of 4." in lines
+    file.write_text(json.dumps({"ladder": {f"{n:02d}.1": best["17.3"] for n in range(20)}}))
+    lines = lab_command("progress", LAB_PROGRESS=str(file)).stdout.splitlines()
+    assert max(map(len, lines)) <= 80 and len(lines) < 10
+
+
 def test_a_lesson_that_is_not_there_gets_one_sentence(lab_command):
     done = lab_command("author", "run", "98")
     assert done.returncode == 1

@@ -193,6 +193,17 @@ def test_the_last_exercise_of_a_lesson_leads_to_the_next_lesson():
     assert link == "01_load_with_locust.ipynb" and (REPOSITORY / "notebooks" / link).exists()
 
 
+def test_the_best_climb_of_a_ladder_is_kept(exercises):
+    for held in (2, 4, 3):
+        progress.record_climb("04.2", held, 7)
+    progress.record_climb("17.3", 0, 4)
+    kept = progress.read()
+    assert (kept["ladder"]["04.2"]["held"], kept["ladder"]["17.3"]["held"]) == (4, 0)
+    assert kept["ladder"]["04.2"]["at"] > "2026"
+    assert progress.ladder_text(kept["ladder"]) == "04.2 4 of 7, 17.3 0 of 4"
+    assert "Ladder of faults: 04.2 4 of 7" in CourseProgress(lessons(), kept)._repr_html_()
+
+
 def test_a_solution_is_coloured_and_unchanged():
     html = Card("One solution", code='total = sum(x < "a&b")\n')._repr_html_()
     assert "editor-operator-color)'>=</span>" in html and "editor-builtin-color)'>sum<" in html

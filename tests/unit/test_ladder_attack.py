@@ -1,18 +1,24 @@
 """Climbing with a simulated function: no Spark, no Kafka, no store."""
 
+import json
+import signal
 from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
+from xml.dom import minidom
 
 import pandas as pd
 import pytest
 
+from lab_env.course import progress
 from lab_env.lab.job import worker
 from lab_env.lab.job.process import JobFailed
 from lab_env.lab.ladder import attack as ladder
 from lab_env.lab.ladder import disturbances
-from lab_env.lab.ladder.rungs import RUNGS, WRITES
-from lab_env.lab.ladder.target import in_words
+from lab_env.lab.ladder.fall import read_fall
+from lab_env.lab.ladder.history import Look, shortest
+from lab_env.lab.ladder.rungs import RUNGS, SENDS, WRITES
+from lab_env.lab.ladder.target import EachMessageOnce, in_words
 from lab_env.platform.errors import LabError
 from lab_env.platform.settings import Endpoints
 
@@ -141,9 +147,9 @@ def stage(home, monkeypatch):
     return played
 
 
-def climb(*numbers: int, said: list | None = None):
+def climb(*numbers: int, said: list | None = None, shrink: bool = False):
     say = (lambda line: None) if said is None else said.append
-    return ladder.attack(ENDPOINTS, "lesson-04", "04.2", start_table, numbers, 17, say)
+    return ladder.attack(ENDPOINTS, "lesson-04", "04.2", start_table, numbers, 17, say, shrink)
 
 
 def test_a_right_answer_climbs_all_rungs_and_leaves_nothing(stage):
@@ -153,7 +159,7 @@ def test_a_right_answer_climbs_all_rungs_and_leaves_nothing(stage):
     assert done.held and [result.number for result in done.results] == list(range(1, rungs + 1))
     assert (
         all("matches the ledger" in result.found for result in done.results)
-        and len(said) == 2 * rungs
+        and len(said) == 1 + 2 * rungs
     )
     assert done.results[2].found.endswith("Killed at orders_cow/f.parquet.")
     assert stage.armed[:2] == [("data", "hold_after"), ("commits", "hold_before")]
@@ -176,17 +182,90 @@ def test_an_answer_falls_with_a_history_and_a_command_that_repeats_it(stage):
     (result,) = done.results
     assert not done.held and result.number == 1 and not result.held
     assert "1 order is in your output more than once (o-s17-" in result.found
-    assert result.history[-1].wrong and result.history[-1].text.startswith("2 rows: ")
+    assert result.history.wrong and result.history.steps[-1].text.startswith("2 rows: ")
     text = repr(done)
     assert "<-- here" in text and "lab attack 04.2 --rung 1 --seed 17" in text
     assert "held 0 of 1 rungs (7 in all)" in text
     assert "--seed 17 --answer wrong-1" in repr(replace(done, which="wrong-1"))
 
 
+def test_a_notebook_shows_the_picture_and_a_terminal_the_text(stage):
+    stage.edit = lambda rows: rows[1:]
+    done = climb(1)
+    shown = done._repr_html_()
+    assert "<svg" in shown and "sent    create" not in shown and "sent    create" in repr(done)
+
+
+def test_a_fall_is_saved_and_read_again(stage, home):
+    stage.edit = lambda rows: rows[1:]
+    done = climb(3)
+    files = done.keep()
+    assert {name: path.name for name, path in files.items()} == {
+        "picture": "04.2-rung-3-seed-17.svg",
+        "events": "04.2-rung-3-seed-17.json",
+    }
+    assert files["picture"].parent == home / "ladder"
+    facts = json.loads(files["events"].read_text())
+    assert (facts["rung"], facts["seed"], facts["answer"]) == (3, 17, "own")
+    assert facts["sends"][0]["value"].startswith('{"event_id"')
+    assert {send["delivery"] for send in facts["sends"]} == {1}
+    again = read_fall(files["events"])
+    assert again.history == done.results[-1].history and len(again.sends) == len(facts["sends"])
+    assert minidom.parse(str(files["picture"]))
+
+
+def test_a_fall_without_a_history_has_no_picture(stage):
+    stage.edit = lambda rows: rows[1:]
+    assert "picture" in climb(2).keep()
+    stage.error = JobFailed("KeyError: 'x'.")
+    files = climb(2).keep()
+    assert list(files) == ["events"] and read_fall(files["events"]).history is None
+    assert not files["events"].with_suffix(".svg").exists()
+
+
+def test_only_the_learners_own_whole_climb_counts(stage):
+    climb(1).keep()
+    replace(climb(), which="reference").keep()
+    assert progress.read()["ladder"] == {}
+    climb().keep()
+    best = progress.read()["ladder"]["04.2"]
+    assert (best["held"], best["of"]) == (len(RUNGS["04.2"]),) * 2
+    stage.edit = lambda rows: rows[1:]
+    climb().keep()
+    assert progress.read()["ladder"]["04.2"] == best
+
+
+def test_a_fall_shrinks_to_the_events_of_one_order(stage):
+    stage.edit = lambda rows: [row for row in rows if row[0] != rows[0][0]]
+    whole, said = climb(1).results[0], []
+    (small,) = climb(1, said=said, shrink=True).results
+    assert len(small.fall.sends) < 10 < len(whole.fall.sends)
+    assert small.history.wrong and small.history.key == whole.history.key
+    assert "messages, too." in small.shrunk and len(said) == 5
+    assert len(stage.removed) == 2 * 3  # topic and folder of each run
+
+
+def test_a_fall_that_needs_other_orders_is_not_shrunk_to_one(stage):
+    def full(rows):
+        return rows if len(rows) < 10 else rows[1:]
+
+    stage.edit, said = full, []
+    (small,) = climb(1, said=said, shrink=True).results
+    whole = climb(1).results[0]
+    assert small.history.wrong and 10 < len(small.fall.sends) < len(whole.fall.sends)
+    stage.edit = lambda rows: rows if len(stage.sent) < SENDS // 3 else rows[1:]
+    (same,) = climb(1, said=said, shrink=True).results
+    assert same.shrunk == "Not shrunk: with fewer messages it holds."
+    assert same.history == whole.history
+    stage.error = JobFailed("KeyError: 'x'.")
+    (failed,) = climb(1, shrink=True).results
+    assert failed.shrunk == "Not shrunk: no single order shows what went wrong."
+
+
 def test_an_error_of_the_function_is_a_fall_without_a_history(stage):
     stage.error = JobFailed("KeyError: 'x'.")
     (result,) = climb(2).results
-    assert not result.held and result.history == ()
+    assert not result.held and result.history is None
     assert result.found.startswith("In delivery 1, of ") and result.found.endswith("KeyError: 'x'.")
 
 
@@ -231,6 +310,17 @@ def test_an_interrupted_attack_removes_everything(stage):
     assert len(stage.removed) == 2 and all(process.killed for process in stage.processes)
 
 
+def test_ctrl_c_while_the_attack_cleans_up_waits_for_its_end(stage, monkeypatch):
+    def remove(endpoints, prefix):
+        signal.raise_signal(signal.SIGINT)
+        stage.removed.append(prefix)
+
+    monkeypatch.setattr(ladder.store, "delete_prefix", remove)
+    with pytest.raises(KeyboardInterrupt):
+        climb(1)
+    assert len(stage.removed) == 2 and all(process.killed for process in stage.processes)
+
+
 @pytest.mark.parametrize(
     ("exercise", "answer", "numbers", "why"),
     [
@@ -261,6 +351,18 @@ def test_an_error_in_a_function_that_a_stream_calls_back_names_its_line():
     )
     told = worker.failure(RuntimeError(message))
     assert told["frames"] == [("<cell 27>", 5, "write")]
+
+
+def test_an_output_with_an_empty_key_or_event_is_judged():
+    messages, each = Stage(), EachMessageOnce()
+    messages.sent = RUNGS["04.2"][0].deliveries(17)[0][:2]
+    sends = each.keyed(messages.frame())
+    rows = pd.DataFrame({"key": ["0:0", "0:1", None], "event": ["0:0", None, "0:2"]})
+    found = each.judge(sends, rows)
+    assert found.wrong == ("0:1", "None")
+    looks = [Look(1, rows)]
+    told = shortest(["None"], each, sends.assign(delivery=1), looks)
+    assert told.steps[-1].text == "0:2; it must show no row"
 
 
 def test_the_ledgers_findings_are_said_in_words():

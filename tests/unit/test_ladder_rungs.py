@@ -9,6 +9,7 @@ from lab_env.lab.ladder.rungs import (
     SENDS,
     late_and_twice,
     malformed_between,
+    with_only,
 )
 from lab_env.lab.ladder.target import target_of
 
@@ -62,3 +63,12 @@ def test_between_good_messages_comes_a_delivery_of_malformed_ones_alone(seed):
 
 def test_a_seed_gives_the_same_events_again():
     assert late_and_twice(17) == late_and_twice(17) != late_and_twice(18)
+
+
+def test_a_rung_with_fewer_events_has_as_many_deliveries_and_none_is_empty():
+    rung = RUNGS["04.2"][1]
+    first, alone, last = rung.deliveries(17)
+    small = with_only(rung, {last[0].send_id}).deliveries(17)
+    assert [len(part) for part in small] == [1, 1, 1] and small[2] == [last[0]]
+    assert small[0][0] in first and not small[0][0].kind.startswith("malformed")
+    assert small[1] == [alone[0]]

@@ -77,7 +77,7 @@ def test_a_message_on_the_wrong_side_is_named(shown, why, wrong):
 
 
 def test_the_history_of_a_message_names_both_results():
-    steps = history("0:1", SPLIT, SENDS, [Look(1, rows(RIGHT | {"0:1": ORDER}))])
+    steps = history("0:1", SPLIT, SENDS, [Look(1, rows(RIGHT | {"0:1": ORDER}))]).steps
     assert steps[-1].wrong and steps[-1].text == "an order; it must show a dead letter"
 
 

@@ -8,6 +8,8 @@ table and ledger.
 import contextlib
 import secrets
 import shutil
+import signal
+import threading
 import time
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
@@ -21,9 +23,10 @@ from lab_env.course.checking import unfilled
 from lab_env.lab.faults.gate import Gate, Rule
 from lab_env.lab.job.packing import pack
 from lab_env.lab.job.process import JobFailed, JobProcess
-from lab_env.lab.ladder.history import Look, Step, shortest
+from lab_env.lab.ladder.fall import Fall
+from lab_env.lab.ladder.history import History, Look, shortest
 from lab_env.lab.ladder.result import Climb, Result
-from lab_env.lab.ladder.rungs import DISTURBED, RUNGS, Rung
+from lab_env.lab.ladder.rungs import DISTURBED, RUNGS, Rung, with_only
 from lab_env.lab.ladder.target import Task, target_of
 from lab_env.platform import services, store
 from lab_env.platform.brokers.topics import delete_topic, topic_end_offsets
@@ -54,6 +57,7 @@ def attack(
     numbers: Sequence[int] = (),
     seed: int | None = None,
     say: Callable[[str], object] = print,
+    shrink: bool = False,
 ) -> Climb:
     """Attack an exercise's answer until it falls, or has climbed all rungs.
 
@@ -61,7 +65,8 @@ def attack(
         namespace: the lesson's; a reset of the lesson also ends an attack and removes its tables.
         numbers: the rungs to climb, counted from 1; by default all.
         seed: decides the events; by default a random one.
-        say: called with a line before and after each rung.
+        say: called with what is promised, then with a line before and after each rung.
+        shrink: whether to run the rung of a fall again, with fewer messages.
 
     Raises:
         LabError: the exercise has no ladder or no such rung, the answer is missing or cannot be
@@ -78,15 +83,17 @@ def attack(
             raise LabError(f"The ladder of {exercise_id} needs {name}.", f"run: lab up {name}")
     seed = secrets.randbelow(10_000) if seed is None else seed
     results: list[Result] = []
-    promise = f"Promised: {target_of(exercise_id).promise}"
+    say(f"Promised: {target_of(exercise_id).promise}")
     with contextlib.closing(Attack(endpoints, namespace, exercise_id, answer, seed)) as under_way:
         for number, rung in chosen:
-            say(f"rung {number} of {len(rungs)}, {rung.title}. {rung.hardship} {promise}")
+            say(f"rung {number} of {len(rungs)}, {rung.title}: {rung.hardship}")
             results.append(under_way.climb(number, rung))
-            say(results[-1].line())
+            say(results[-1].outcome())
             if not results[-1].held:
+                if shrink:
+                    results[-1] = under_way.shrink(rung, results[-1], say)
                 break
-    return Climb(exercise_id, seed, len(rungs), tuple(results))
+    return Climb(exercise_id, seed, len(rungs), tuple(results), whole=not numbers)
 
 
 def rungs_of(exercise_id: str) -> tuple[str, tuple[Rung, ...]]:
@@ -128,18 +135,38 @@ class Attack:
         for process in self._processes:  # its variables have the values of the rung before
             process.load(self._job)
         stage = Stage(self, rung)
+        held, fall = False, None
         try:
-            held, found = True, stage.run()
-        except BaseException as why:
-            self.end()  # nothing may write into what is removed
-            if not isinstance(why, Fell):
-                raise
-            held, found = False, str(why)
+            found = stage.run()
+            held = True
+        except Fell as why:
+            found, fall = str(why), stage.fall()
         finally:
-            stage.remove()
+            with ctrl_c_waits():
+                if not held:
+                    self.end()  # nothing may write into what is removed
+                stage.remove()
         seconds = round(time.monotonic() - began, 1)
-        history = tuple(stage.history)
-        return Result(number, rung.title, self.target.promise, held, found, history, seconds)
+        return Result(number, rung.title, self.target.promise, held, found, seconds, fall)
+
+    def shrink(self, rung: Rung, fallen: Result, say: Callable[[str], object]) -> Result:
+        """Run a rung again with fewer messages, at most three times, until it falls again.
+
+        Returns:
+            The smaller fall, or the same one with a sentence that says why there is none.
+        """
+        if fallen.fall is None or fallen.history is None:
+            why = f"no single {self.target.noun} shows what went wrong"
+            return replace(fallen, shrunk=f"Not shrunk: {why}.")
+        sent = len(fallen.fall.sends)
+        for kept in fallen.fall.smaller():
+            say(f"rung {fallen.number} again, with {len(kept)} of its {sent} messages")
+            result = self.climb(fallen.number, with_only(rung, kept))
+            say(result.outcome())
+            if result.fall and result.history:
+                left = len(result.fall.sends)
+                return replace(result, shrunk=f"It falls with {left} of the {sent} messages, too.")
+        return replace(fallen, shrunk="Not shrunk: with fewer messages it holds.")
 
     def process(self, writer: int = 0) -> JobProcess:
         """Return the process of a writer; start those of all writers if there is none."""
@@ -165,6 +192,22 @@ class Attack:
         self.gate.close()
 
 
+@contextmanager
+def ctrl_c_waits() -> Generator[None]:
+    """Finish the body even if somebody presses Ctrl-C; interrupt after it."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # Python interrupts only the main thread
+        return
+    pressed: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, frame: pressed.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if pressed:
+        raise KeyboardInterrupt
+
+
 class Stage:
     """The topic, the output and the ledger of one rung."""
 
@@ -176,11 +219,12 @@ class Stage:
         topic = f"{attack.namespace}.attack-{token}"
         self.task = Task(self.endpoints.kafka_bootstrap, topic, base, 0, {})
         self.folder = store.key_of(base)
-        self.history: list[Step] = []
+        self._history: History | None = None
         self._ledger = Ledger(ledger_directory(topic))
         self._killed = ""
         self._looks: list[Look] = []
-        self._delivery: dict[str, int] = {}  # by send
+        self._delivery: dict[str, int] = {}  # by send, as the next
+        self._value: dict[str, str] = {}
 
     def run(self) -> str:
         """Deliver, call, disturb and judge; return what the ledger found, or raise Fell."""
@@ -198,6 +242,10 @@ class Stage:
             self._judge(number)
         found = f"{len(self._delivery)} messages, {len(self._looks[-1].rows)} rows"
         return f"{found}: the output matches the ledger.{self._killed}"
+
+    def fall(self) -> Fall:
+        """Return what happened so far, after the output was wrong or the function failed."""
+        return Fall(self.target, self._sends(), tuple(self._looks), self._history)
 
     def remove(self) -> None:
         """Remove the topic, the output, the checkpoint and the ledger."""
@@ -237,8 +285,9 @@ class Stage:
             process.finish()
             raise Fell(f"The kill never happened: your function {otherwise}.")
         self._attack.end()
-        self._killed = f" Killed at {rule.request.key.removeprefix(self.folder).strip('/')}."
-        self._looks.append(Look(DISTURBED, self.target.rows(self), killed=True))
+        request = rule.request.key.removeprefix(self.folder).strip("/")
+        self._killed = f" Killed at {request}."
+        self._looks.append(Look(DISTURBED, self.target.rows(self), request))
 
     def hold_first(self, kind: str, action: str) -> None:
         """Call the function in two processes: a request of the first waits while the second writes.
@@ -300,6 +349,8 @@ class Stage:
         self.task = replace(self.task, delivery=number, since=since)
         replay(self.task.bootstrap, self.task.topic, self._ledger.directory, sends=sends)
         self._delivery |= dict.fromkeys((send.send_id for send in sends), number)
+        for send in sends:  # a malformed message may have any bytes
+            self._value[send.send_id] = send.value.decode(errors="backslashreplace")
 
     def _arguments(self, writer: int = 0) -> dict[str, Any]:
         task = replace(self.task, writer=writer)
@@ -316,12 +367,17 @@ class Stage:
     def _judge(self, delivery: int) -> None:
         rows = self.target.rows(self)
         self._looks.append(Look(delivery, rows))
-        sends = self._ledger.frame()
-        sends = self.target.keyed(sends.assign(delivery=sends["send_id"].map(self._delivery)))
+        sends = self.target.keyed(self._sends())
         verdict = self.target.judge(sends, rows)
         if verdict.wrong:
-            self.history = shortest(verdict.wrong, self.target, sends, self._looks)
+            self._history = shortest(verdict.wrong, self.target, sends, self._looks)
             raise Fell(verdict.text)
+
+    def _sends(self) -> pd.DataFrame:
+        """Return the ledger's frame, with each send's delivery and value."""
+        sends = self._ledger.frame()
+        ids = sends["send_id"]
+        return sends.assign(delivery=ids.map(self._delivery), value=ids.map(self._value))
 
 
 def _content(sends: Sequence[Send]) -> str:

@@ -1,5 +1,6 @@
-"""The history of one order: what was sent, what the table showed, and the first wrong step."""
+"""The history of one key: what was sent, what the output showed, and the first wrong step."""
 
+import itertools
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -7,87 +8,174 @@ import pandas as pd
 
 from lab_env.lab.ladder.target import Target
 
+COMMIT = "_hoodie_commit_time"
+SENT, KILLED, SHOWN = "sent", "killed", "shown"
+ROWS = 4  # rows of the output that are listed
+MOST = 8  # sends of a delivery that are listed; of more, only the first and the last ones
+
 
 @dataclass(frozen=True)
 class Look:
     """The output's rows (see `Target.rows`), read after a delivery.
 
     Args:
-        killed: whether the process has just been killed, so that nothing is promised yet.
+        killed: the request at which the process has just been killed, so that nothing is promised
+            yet; empty if it was not killed.
     """
 
     delivery: int
     rows: pd.DataFrame
-    killed: bool = False
+    killed: str = ""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step in the life of a key; `wrong` marks the first one that breaks the promise."""
+    """One step in the life of a key; `wrong` marks the first one that breaks the promise.
+
+    Args:
+        events: the names of the sent event, or of the events that the output shows.
+        note: of a sent event: `late`, `resend` or `malformed: <reason>`.
+        place: topic partition and offset of a sent event, or the request of a kill.
+        commits: for each shown event, the instant of the commit that wrote it, if it is known.
+        right: the names of the events that the output must show.
+        omitted: number of sends that this step stands for, see `abridged`.
+    """
 
     delivery: int
-    what: str  # sent, killed, shown
-    text: str
+    what: str  # SENT, KILLED, SHOWN
+    events: tuple[str, ...] = ()
+    note: str = ""
+    place: str = ""
+    commits: tuple[str, ...] = ()
+    right: tuple[str, ...] = ()
     wrong: bool = False
+    omitted: int = 0
+
+    @property
+    def text(self) -> str:
+        """The step in words, without its delivery."""
+        if self.omitted:
+            return f"{self.omitted} more"
+        if self.what == SENT:
+            note = f", {self.note}" if self.note else ""
+            return f"{self.events[0]}{note} ({self.place})"
+        if self.what == KILLED:
+            return f"at {self.place}; then started again"
+        shown = _told(self.events)
+        text = f"{len(self.events)} rows: {shown}" if len(self.events) > 1 else shown
+        return f"{text}; it must show {_told(self.right)}" if self.wrong else text
+
+
+@dataclass(frozen=True)
+class History:
+    """The life of one key up to the first wrong step, or without a wrong step.
+
+    Args:
+        noun: what the key is, for example `order`.
+    """
+
+    noun: str
+    key: str
+    steps: tuple[Step, ...]
+
+    @property
+    def name(self) -> str:
+        """For example `order o-s17-000003`."""
+        return f"{self.noun} {self.key}"
+
+    @property
+    def wrong(self) -> bool:
+        """True if the last step breaks the promise."""
+        return bool(self.steps) and self.steps[-1].wrong
 
 
 def shortest(
     keys: Iterable[str], target: Target, sends: pd.DataFrame, looks: list[Look]
-) -> list[Step]:
-    """Return the history that needs the fewest steps to show something wrong; empty if none does.
+) -> History | None:
+    """Return the history that needs the fewest steps to show something wrong; None if none does.
 
     Args:
         keys: keys that are wrong.
         sends: the ledger's keyed frame, with the number of each send's delivery in `delivery`.
     """
     histories = [history(key, target, sends, looks) for key in keys]
-    return min((found for found in histories if found and found[-1].wrong), key=len, default=[])
+    wrong = [found for found in histories if found.wrong]
+    return min(wrong, key=lambda found: len(found.steps), default=None)
 
 
-def history(key: str, target: Target, sends: pd.DataFrame, looks: list[Look]) -> list[Step]:
+def history(key: str, target: Target, sends: pd.DataFrame, looks: list[Look]) -> History:
     """Return a key's steps up to the first wrong one, or all if none is wrong."""
-    own = sends[sends["key"].astype(str) == key].sort_values("offset")
+    own = sends[sends["key"].astype(str) == key].sort_values("delivery", kind="stable")
+    names = {send.event: _named(send) for send in own.itertuples()}
     steps: list[Step] = []
     for look in looks:
         if not steps or look.delivery != steps[-1].delivery:
             steps += [_sent(send) for send in own[own["delivery"] == look.delivery].itertuples()]
-        if look.killed:
-            steps.append(Step(look.delivery, "killed", "the process; it is then started again"))
-        shown = look.rows[look.rows["key"].astype(str) == key]["event"].tolist()
+        if look.killed and steps:
+            steps.append(Step(look.delivery, KILLED, place=look.killed))
+        rows = look.rows[look.rows["key"].astype(str) == key]
+        shown = rows["event"].astype(str).tolist()
         right = target.right(own[own["delivery"] <= look.delivery])
-        wrong = not look.killed and sorted(shown) != sorted(right)
-        steps.append(Step(look.delivery, "shown", _shown(shown, right, own, wrong), wrong))
-        if wrong:
+        if not (steps or shown or right):
+            continue  # its life has not begun
+        steps.append(
+            Step(
+                look.delivery,
+                SHOWN,
+                tuple(names.get(event, event) for event in shown),
+                commits=tuple(rows[COMMIT].astype(str)) if COMMIT in rows else (),
+                right=tuple(names.get(event, event) for event in right),
+                wrong=not look.killed and sorted(shown) != sorted(right),
+            )
+        )
+        if steps[-1].wrong:
             break
-    return steps
+    return History(target.noun, key, tuple(steps))
 
 
-def as_text(steps: list[Step]) -> str:
+def abridged(steps: Iterable[Step]) -> list[Step]:
+    """Return the steps with at most `MOST` sends of each delivery, the first and the last ones."""
+    short: list[Step] = []
+    for (delivery, what), group in itertools.groupby(steps, lambda s: (s.delivery, s.what)):
+        same = list(group)
+        if what == SENT and len(same) > MOST:
+            half = MOST // 2
+            rest = Step(delivery, SENT, omitted=len(same) - 2 * half)
+            same = [*same[:half], rest, *same[-half:]]
+        short += same
+    return short
+
+
+def as_text(found: History) -> str:
     """Format a history as aligned lines; an arrow points to the wrong step."""
-    lines = [f"{'delivery':<10}{'':<8}"]
+    lines = [found.name, "delivery"]
     before = 0
-    for step in steps:
+    for step in abridged(found.steps):
         number = step.delivery if step.delivery != before else ""
         mark = "   <-- here" if step.wrong else ""
         lines.append(f"{number:<10}{step.what:<8}{step.text}{mark}")
         before = step.delivery
-    return "\n".join(line.rstrip() for line in lines)
+    return "\n".join(lines)
+
+
+def as_sentence(found: History) -> str:
+    """Tell a history in one sentence, for example to those who cannot see its picture."""
+    parts = []
+    for number, group in itertools.groupby(abridged(found.steps), lambda step: step.delivery):
+        told = [f"{step.what} {step.text}" for step in group]
+        parts.append(f"in delivery {number}: {', '.join(told)}")
+    return f"The life of {found.name}: {'; '.join(parts)}."
 
 
 def _sent(send) -> Step:
-    note = "" if send.kind == "event" else f", {send.kind.replace(':', ': ')}"
+    note = "" if send.kind == "event" else send.kind.replace(":", ": ")
     place = f"partition {send.partition}, offset {send.offset}"
-    return Step(send.delivery, "sent", f"{_named(send)}{note} ({place})")
+    return Step(send.delivery, SENT, (_named(send),), note, place)
 
 
-def _shown(shown: list[str], right: list[str], own: pd.DataFrame, wrong: bool) -> str:
-    names = {send.event: _named(send) for send in own.itertuples()}
-
-    def told(events: list[str]) -> str:
-        return " and ".join(names.get(event, event) for event in events)
-
-    text = f"{len(shown)} rows: {told(shown)}" if len(shown) > 1 else told(shown) or "no row"
-    return f"{text}; it must show {told(right) or 'no row'}" if wrong else text
+def _told(events: tuple[str, ...]) -> str:
+    more = (f"{len(events) - ROWS} more",) if len(events) > ROWS else ()
+    return " and ".join(events[:ROWS] + more) or "no row"
 
 
 def _named(send) -> str:

@@ -1,22 +1,44 @@
 """The result of an attack, as a card in a notebook and as text in a terminal."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
+from lab_env.course import progress
 from lab_env.course.outcomes import Card
-from lab_env.lab.ladder.history import Step, as_text
+from lab_env.lab.ladder.fall import Fall
+from lab_env.lab.ladder.history import History, as_text
+from lab_env.lab.ladder.picture import draw
+from lab_env.platform.processes.state import folder
+
+FOLDER = "ladder"
 
 
 @dataclass(frozen=True)
 class Result:
-    """The result of one rung; `found` is what the ledger says, `history` the life of one order."""
+    """The result of one rung; `found` is what the ledger says.
+
+    Args:
+        fall: None if it held.
+        shrunk: what came of running the rung again with fewer messages.
+    """
 
     number: int
     title: str
     promise: str
     held: bool
     found: str
-    history: tuple[Step, ...]
     seconds: float
+    fall: Fall | None = None
+    shrunk: str = ""
+
+    @property
+    def history(self) -> History | None:
+        """The life of one key that is wrong, if there is one."""
+        return self.fall.history if self.fall else None
+
+    def outcome(self) -> str:
+        """Return, for example, `rung 3: held after 21 s`."""
+        return f"rung {self.number}: {'held' if self.held else 'FELL'} after {self.seconds:.0f} s"
 
     def line(self) -> str:
         """Return the result as one line."""
@@ -28,7 +50,9 @@ class Result:
 class Climb:
     """The rungs that an answer has climbed, and the one from which it fell, if it did.
 
-    `which` names an answer of the lesson's source; it is empty for the learner's own.
+    Args:
+        which: an answer of the lesson's source; empty for the learner's own.
+        whole: whether it began at the first rung and was to climb all of them.
     """
 
     exercise: str
@@ -36,35 +60,66 @@ class Climb:
     of: int
     results: tuple[Result, ...]
     which: str = ""
+    whole: bool = True
 
     @property
     def held(self) -> bool:
         """True if it held on every rung that was tried."""
         return all(result.held for result in self.results)
 
-    def card(self) -> Card:
-        """Return the result as a card."""
-        climbed = sum(result.held for result in self.results)
+    @property
+    def climbed(self) -> int:
+        """Number of rungs on which it held."""
+        return sum(result.held for result in self.results)
+
+    def card(self, drawn: bool = False) -> Card:
+        """Return the result as a card; without the history as text if that is `drawn`."""
         tried = "" if len(self.results) == self.of else f" ({self.of} in all)"
-        title = f"Exercise {self.exercise}: held {climbed} of {len(self.results)} rungs{tried}"
+        title = f"Exercise {self.exercise}: held {self.climbed} of {len(self.results)} rungs{tried}"
         parts = [result.line() for result in self.results if result.held]
         if not self.held:
-            parts += self._fall(self.results[-1])
+            parts += self._fall(self.results[-1], drawn)
         return Card(title, "\n\n".join(parts), tone=self.held)
 
-    def _fall(self, last: Result) -> list[str]:
-        steps = [f"```\n{as_text(list(last.history))}\n```"] if last.history else []
+    def picture(self) -> str:
+        """Return the picture of the fall as SVG; empty if there is no history to draw."""
+        found = self.results[-1].history
+        return draw(found) if found else ""
+
+    def keep(self) -> dict[str, Path]:
+        """Record the learner's best climb and save a fall; return the fall's files by content.
+
+        The climb of another answer or of single rungs is not recorded.
+        """
+        if self.whole and not self.which:
+            progress.record_climb(self.exercise, self.climbed, self.of)
+        last = self.results[-1]
+        if last.fall is None:
+            return {}
+        name = f"{self.exercise}-rung-{last.number}-seed-{self.seed}"
+        events, drawing = (folder(FOLDER) / f"{name}.{ending}" for ending in ("json", "svg"))
+        facts = {"rung": last.number, "seed": self.seed, "answer": self.which or "own"}
+        last.fall.save(events, exercise=self.exercise, **facts, found=last.found)
+        if not (picture := self.picture()):
+            drawing.unlink(missing_ok=True)  # that of an earlier fall
+            return {"events": events}
+        drawing.write_text(picture, encoding="utf-8")
+        return {"picture": drawing, "events": events}
+
+    def _fall(self, last: Result, drawn: bool) -> list[str]:
         again = f"lab attack {self.exercise} --rung {last.number} --seed {self.seed}"
         again += f" --answer {self.which}" if self.which else ""
-        return [
-            last.line(),
-            f"Promised: {last.promise}",
-            *steps,
-            f"The same events again: `{again}`",
-        ]
+        parts = [last.line(), f"Promised: {last.promise}", last.shrunk]
+        if last.history and not drawn:
+            parts.append(f"```\n{as_text(last.history)}\n```")
+        parts.append(f"The same events again: `{again}`")
+        if last.history and not last.shrunk:
+            parts.append("With `--shrink` it looks for fewer events that suffice.")
+        return [part for part in parts if part]
 
     def __repr__(self) -> str:
         return repr(self.card())
 
     def _repr_html_(self) -> str:
-        return self.card()._repr_html_()
+        picture = self.picture()
+        return self.card(drawn=bool(picture))._repr_html_() + picture

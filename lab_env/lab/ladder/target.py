@@ -103,7 +103,8 @@ class Target:
     def judge(self, sends: pd.DataFrame, rows: pd.DataFrame) -> Verdict:
         """Compare the output with the ledger's keyed sends."""
         right = {str(key): self.right(own) for key, own in sends.groupby("key", sort=False)}
-        shown = {str(key): sorted(own["event"]) for key, own in rows.groupby("key", sort=False)}
+        rows = rows.assign(key=rows["key"].astype(str), event=rows["event"].astype(str))
+        shown = {key: sorted(own["event"]) for key, own in rows.groupby("key", sort=False)}
         found: dict[str, list[str]] = {}
         for key in dict.fromkeys([*right, *shown]):
             if kind := _difference(sorted(right.get(key, [])), shown.get(key, [])):

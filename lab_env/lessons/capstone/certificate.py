@@ -51,12 +51,16 @@ def newest_passed(variant: str = "") -> Record:
 def write_certificate(record: Record) -> Path:
     """Write the certificate of a passed exam; return the file's path."""
     path = folder(FOLDER) / "certificate.html"
-    path.write_text(certificate_html(record, progress.read()["predictions"]), encoding="utf-8")
+    kept = progress.read()
+    page = certificate_html(record, kept["predictions"], kept["ladder"])
+    path.write_text(page, encoding="utf-8")
     return path
 
 
-def certificate_html(record: Record, predictions: dict[str, dict]) -> str:
-    """Render the certificate, with the learner's predictions by id."""
+def certificate_html(
+    record: Record, predictions: dict[str, dict], ladder: dict[str, dict] | None = None
+) -> str:
+    """Render the certificate, with the learner's predictions and best climbs by id."""
     judged = {name: p for name, p in predictions.items() if {"expected", "actual"} <= set(p)}
     rows = [
         (meaning, judged[name]["expected"], judged[name]["actual"])
@@ -79,6 +83,7 @@ def certificate_html(record: Record, predictions: dict[str, dict]) -> str:
             agree(p["expected"], p["actual"], float(p.get("tolerance", 0))) for p in judged.values()
         ),
         made=len(judged),
+        ladder=progress.ladder_text(ladder or {}),
         note=[part for part in record.note.split("\n\n") if part.strip()],
     )
 

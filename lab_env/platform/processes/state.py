@@ -19,6 +19,7 @@ PURGED = (
     "bench",
     "campaign",
     "capstone",
+    "ladder",
     "ledger",
     "lessons",
     "logs",

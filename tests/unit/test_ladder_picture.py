@@ -1,0 +1,129 @@
+"""The picture of a fall shows every step of its history, and one wrong one."""
+
+import re
+from xml.dom import minidom
+
+import pandas as pd
+import pytest
+
+from lab_env.lab.ladder.history import COMMIT, KILLED, SENT, Look, as_sentence, history
+from lab_env.lab.ladder.picture import COLOURS, LANES, draw
+from lab_env.lab.ladder.target import NewestOfEachOrder
+
+ORDERS = NewestOfEachOrder()
+ORDER = "o-s17-000031"
+COMMITS = ("20261127043217123", "20261127043231907")
+FILE = "orders_cow/partition_date=2026-01-05/00000000-ed49-4a87-9a58-abb72b4ab274-0_0-31-5.parquet"
+LONG = "the-far-north/" * 20
+
+
+def sends(*rows: tuple, key: str = ORDER) -> pd.DataFrame:
+    """Make sends from (event, op, second, kind, delivery); the offset counts them."""
+    lines = [
+        (key, event, op, second * 1_000_000, kind, 2, offset, delivery)
+        for offset, (event, op, second, kind, delivery) in enumerate(rows)
+    ]
+    columns = ["order_id", "event_id", "op", "order_ts", "kind", "partition", "offset", "delivery"]
+    return ORDERS.keyed(pd.DataFrame(lines, columns=columns))
+
+
+def look(delivery: int, *events: str, killed: str = "", key: str = ORDER) -> Look:
+    rows = pd.DataFrame({"key": key, "event": list(events), COMMIT: COMMITS[delivery - 1]})
+    return Look(delivery, rows, killed)
+
+
+def late():
+    sent = sends(
+        ("e1", "create", 1, "event", 1),
+        ("e2", "update", 9, "event", 1),
+        ("e3", "update", 5, "late", 2),
+    )
+    return history(ORDER, ORDERS, sent, [look(1, "e2"), look(2, "e3")])
+
+
+def duplicate():
+    sent = sends(("e1", "create", 1, "event", 1), ("e1", "create", 1, "resend", 2))
+    killed = look(2, "e1", killed="_checkpoints/orders_cow/commits/1")
+    return history(ORDER, ORDERS, sent, [look(1, "e1"), killed, look(2, "e1", "e1")])
+
+
+def missing():
+    sent = sends(("e1", "create", 1, "event", 2))
+    return history(ORDER, ORDERS, sent, [look(1), look(2, killed=FILE), look(2)])
+
+
+def fifteen():
+    kinds = ["event", "late", "resend", "malformed:impossible_timestamp"]
+    sent = sends(*((f"e{n}", "update", n, kinds[n % 4], 1 + n // 5) for n in range(10)))
+    killed = look(2, "e6", killed=FILE)
+    return history(ORDER, ORDERS, sent, [look(1, "e4"), killed, look(2, "e8")])
+
+
+def long_names():
+    sent = sends(("e1", "create", 1, f"malformed:{LONG}", 1), key=LONG)
+    return history(LONG, ORDERS, sent, [look(1, f"{LONG}<script>\0", *"abcdefgh", key=LONG)])
+
+
+HISTORIES = {made.__name__: made() for made in (late, duplicate, missing, fifteen, long_names)}
+
+
+@pytest.fixture(params=HISTORIES)
+def told(request):
+    return HISTORIES[request.param]
+
+
+def count(svg: str, *classes: str) -> int:
+    """Return the number of shapes with these classes."""
+    shapes = re.findall(r'<(?:rect|path|circle) class="([^"]*)"', svg)
+    return sum(set(classes) <= set(shape.split()) for shape in shapes)
+
+
+def test_the_picture_is_well_formed_and_tells_the_same_in_words(told):
+    root = minidom.parseString(draw(told)).documentElement
+    assert root.getAttribute("width") == "760"
+    assert root.getAttribute("aria-label").replace("\ufffd", "\0") == as_sentence(told)
+    texts = [node.firstChild.data for node in root.getElementsByTagName("text")]
+    assert [name for name in LANES if name not in texts] == []
+
+
+def test_each_step_has_its_marks_and_one_is_wrong(told):
+    svg, whats = draw(told), [step.what for step in told.steps]
+    assert told.wrong and count(svg, "wrong") == count(svg, "must") == count(svg, "tip-wrong") == 1
+    assert count(svg, "place") == whats.count(SENT)
+    assert count(svg, "kill") == whats.count(KILLED)
+    assert count(svg, "bar") == whats.count("shown")  # a killed call has one, its reader none
+    deliveries = {step.delivery for step in told.steps}
+    assert count(svg, "band") == len(deliveries)
+    assert all(f">delivery {number}" in svg for number in deliveries)
+
+
+def test_each_events_kind_is_a_word_and_a_style():
+    svg = draw(HISTORIES["fifteen"])
+    assert count(svg, "tile", "late") == 3 and svg.count(">late</text>") == 3
+    assert count(svg, "tile", "resend") == 2 and svg.count(">resend</text>") == 2
+    assert ">malformed: impossible_timestamp</text>" in svg
+    assert "killed at _checkpoints/orders_cow/commits/1</text>" in draw(HISTORIES["duplicate"])
+
+
+def test_the_event_that_is_shown_and_the_one_that_must_be_are_framed():
+    svg = draw(HISTORIES["late"])
+    assert count(svg, "late", "mistaken") == count(svg, "event", "expected") - 1 == 1  # legend
+    assert ">shows</text>" in svg and ">must show</text>" in svg
+    assert svg.count("commit 04:32:17.123") == svg.count("commit 04:32:31.907") == 2  # hover, too
+    assert "an event that it shows instead" not in draw(HISTORIES["missing"])
+
+
+def test_names_are_escaped_cut_in_the_tile_and_whole_under_the_pointer():
+    svg = draw(HISTORIES["long_names"])
+    assert "<script>" not in svg and "\0" not in svg
+    texts = re.findall("<text[^>]*>([^<]*)</text>", svg)
+    assert max(map(len, texts)) < 100 and any("\u2026" in text for text in texts)
+    assert f"{LONG}&lt;script&gt;" in svg
+    assert "and 5 more" in svg
+
+
+def test_each_colour_comes_with_the_picture():
+    svg = draw(HISTORIES["late"])
+    used = set(re.findall(r"var\(--(?!jp)([a-z-]+)", svg))
+    assert {name for name in used if f"--{name}:" not in svg} == set()
+    assert set(COLOURS) <= used and "http" not in svg.replace("http://www.w3.org/2000/svg", "")
