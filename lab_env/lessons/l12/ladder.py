@@ -124,7 +124,7 @@ def with_absent(totals: pd.DataFrame, customers: pd.Series) -> pd.DataFrame:
 
 def check_others(moved: set[str], before: Upto, after: Upto) -> None:
     """Raise Unreadable if a customer who is not in `moved` has no row or another bookmark."""
-    for name in before.keys() - moved:
+    for name in sorted(before.keys() - moved):
         if after.get(name) != before[name]:
             raise Unreadable(
                 f"`moved` does not name {name}, and its `upto` has become {after.get(name)}. Write "
@@ -145,10 +145,8 @@ def parsed(changes: "DataFrame") -> "DataFrame":
 def begin_of_next_run(totals: str) -> str:
     """Return up to which commit of the orders the totals count."""
     from pyspark.sql import SparkSession
-    from pyspark.sql import functions as F
 
-    kept = SparkSession.active().read.format("hudi").load(totals)
-    return kept.agg(F.max("upto")).first()[0]
+    return _newest(SparkSession.active().read.format("hudi").load(totals), "upto")
 
 
 def deltas(changes: "DataFrame") -> "DataFrame":
@@ -180,8 +178,6 @@ def _run(
     job: Mapping[str, Callable], spark: "SparkSession", task: Task, meanwhile: Callable[[], None]
 ) -> None:
     """Add the changes since the bookmark to the totals; call `meanwhile` after reading them."""
-    from pyspark.sql import functions as F
-
     totals = _path(task, TOTALS)
     begin = as_text(job["begin_of_next_run"](totals))
     window = {
@@ -194,8 +190,8 @@ def _run(
     found = changes.count()  # reads the feed now, before more orders come in
     meanwhile()
     if found:
-        upto = changes.agg(F.max("ts_ms")).first()[0]
-        job["write_totals"](_as_deltas(job["deltas"](changes)), upto, totals)
+        moved = _as_deltas(job["deltas"](changes))
+        job["write_totals"](moved, _newest(changes, "ts_ms"), totals)
     changes.unpersist()
 
 
@@ -213,6 +209,13 @@ def _as_deltas(answer: object) -> "DataFrame":
     return rows
 
 
+def _newest(rows: "DataFrame", column: str) -> str:
+    from pyspark.sql import functions as F
+
+    [row] = rows.agg(F.max(column)).collect()
+    return row[0]
+
+
 def _upsert(events: "DataFrame", task: Task) -> None:
     rows = events.selectExpr(*ROW).write.format("hudi").options(**ORDERS_OPTIONS)
     rows.mode("append").save(_path(task, ORDERS))
@@ -223,7 +226,7 @@ def _begin_totals(spark: "SparkSession", task: Task) -> None:
     from pyspark.sql import functions as F
 
     orders = spark.read.format("hudi").load(_path(task, ORDERS))
-    upto = orders.agg(F.max("_hoodie_commit_time")).first()[0]
+    upto = _newest(orders, "_hoodie_commit_time")
     counted = orders.where("status <> 'cancelled'").groupBy("customer_id")
     totals = counted.agg(F.sum("cents").alias("cents")).withColumn("upto", F.lit(upto))
     _write_totals(totals, _path(task, TOTALS))

@@ -38,10 +38,7 @@ class StartBoard(Target):
 
     def rows(self, stage: "Stage") -> pd.DataFrame:
         rows = stage.hudi_rows(MINUTES, ("minute", "orders", "revenue"))
-        events = [
-            _event(orders, float(revenue))
-            for orders, revenue in zip(rows["orders"], rows["revenue"], strict=True)
-        ]
+        events = list(map(_event, rows["orders"], rows["revenue"].astype(float)))
         return rows.assign(key=_clock(pd.to_datetime(rows["minute"], utc=True)), event=events)
 
     def keyed(self, sends: pd.DataFrame) -> pd.DataFrame:
