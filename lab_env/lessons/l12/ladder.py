@@ -81,6 +81,8 @@ class Totals(Target):
         return sends.merge(had.rename(columns={"customer": "key"}), on="order_id")
 
     def right(self, own: pd.DataFrame) -> list[str]:
+        if not (own["customer"] == own["key"]).any():
+            return []  # no order has moved to this customer yet
         newest = own.sort_values("order_ts", kind="stable").drop_duplicates("order_id", keep="last")
         counted = newest[~newest["status"].isin(["cancelled", "erased"])]
         return [str(counted.loc[counted["customer"] == counted["key"], "cents"].sum())]
