@@ -957,3 +957,6 @@ assert list(doubles["status"]) == ["new", "paid", "paid"]
 
 # %%
 spark.stop()
+
+# Optional: attack your own code. It runs in another process, on events that it has never seen, while things fail.
+# lab.attack("04.2")
