@@ -245,7 +245,7 @@ class Stage:
 
     def fall(self) -> Fall:
         """Return what happened so far, after the output was wrong or the function failed."""
-        return Fall(self.target, self._sends(), tuple(self._looks), self._history)
+        return Fall(self.target, self.sends(), tuple(self._looks), self._history)
 
     def remove(self) -> None:
         """Remove the topic, the output, the checkpoint and the ledger."""
@@ -339,6 +339,12 @@ class Stage:
         except KeyError as error:
             raise Fell(f"Your table lacks a column: {error}.") from None
 
+    def sends(self) -> pd.DataFrame:
+        """Return the ledger's frame, with each send's delivery and value."""
+        sends = self._ledger.frame()
+        ids = sends["send_id"]
+        return sends.assign(delivery=ids.map(self._delivery), value=ids.map(self._value))
+
     def _deliver(self, number: int, sends: list[Send]) -> None:
         since = {}
         if number > 1:
@@ -367,17 +373,11 @@ class Stage:
     def _judge(self, delivery: int) -> None:
         rows = self.target.rows(self)
         self._looks.append(Look(delivery, rows))
-        sends = self.target.keyed(self._sends())
+        sends = self.target.keyed(self.sends())
         verdict = self.target.judge(sends, rows)
         if verdict.wrong:
             self._history = shortest(verdict.wrong, self.target, sends, self._looks)
             raise Fell(verdict.text)
-
-    def _sends(self) -> pd.DataFrame:
-        """Return the ledger's frame, with each send's delivery and value."""
-        sends = self._ledger.frame()
-        ids = sends["send_id"]
-        return sends.assign(delivery=ids.map(self._delivery), value=ids.map(self._value))
 
 
 def _content(sends: Sequence[Send]) -> str:

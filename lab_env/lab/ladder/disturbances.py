@@ -34,6 +34,12 @@ def kill_before_receipt(stage: "Stage") -> None:
     stage.call()
 
 
+def kill_after_commit(stage: "Stage") -> None:
+    """Kill the process when its commit is in the store; then call again."""
+    stage.kill_at(stage.target.receipt, "committed nothing")
+    stage.call()
+
+
 def overlap_writes(stage: "Stage") -> None:
     """Hold the first job between its data and its commit, while the second job writes."""
     stage.hold_first("data", "hold_after")

@@ -6,13 +6,15 @@ deleted checkpoint, for example, is not a rung.
 """
 
 import itertools
-from collections.abc import Callable, Set
+import json
+from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, replace
+from random import Random
 
 from lab_env.lab.faults.messages import defects
 from lab_env.lab.ladder import disturbances
 from lab_env.lab.ladder.disturbances import Disturbance
-from lab_env.shop.model import Send, generate
+from lab_env.shop.model import SECOND, Send, generate
 
 SENDS = 150  # of a rung
 BEGIN = "2026-01-05T23:59:42Z"  # just before midnight, so that orders have events on two days
@@ -28,6 +30,11 @@ BUSY = {
     "duplicate": 0.25,
     "lateness_seconds": 8.0,
 }
+# New orders only, over five minutes; a watermark of two minutes drops none of the late ones.
+NEW_ORDERS = dict.fromkeys(("update", "cancel", "erase", "late"), 0.0) | {"lateness_seconds": 60.0}
+PER_SECOND, NEW_PER_SECOND = 4, 0.5
+LATE_SHARE = 0.3  # of new orders
+MOVED_TO, MOVED_SHARE = "c-0500", 3  # every third order that can move does
 
 Deliveries = list[list[Send]]
 
@@ -58,6 +65,29 @@ def late_and_twice(seed: int) -> Deliveries:
     """
     drawn = (_parts(_sends(seed + SEEDS * again), 3) for again in itertools.count())
     return next(parts for parts in drawn if _crosses(parts, "late") and _crosses(parts, "erase"))
+
+
+def moved_and_cancelled(seed: int) -> Deliveries:
+    """Like `late_and_twice`, but after the first delivery some orders move to another customer.
+
+    For every seed, at least one order that counts moves, and one cancelled order is erased, each in
+    a later delivery than the order's event before.
+    """
+    drawn = (_with_moves(late_and_twice(seed + SEEDS * again)) for again in itertools.count())
+    return next(parts for parts in drawn if _moves(parts) and _erases_cancelled(parts))
+
+
+def new_orders(seed: int) -> Deliveries:
+    """Three deliveries of new orders, over five minutes; some come up to a minute late, or twice.
+
+    The shop's own late events are all updates, so some orders are held back here.
+    """
+    rng, most = Random(seed), int(NEW_ORDERS["lateness_seconds"] * SECOND)
+    sends = _sends(seed, NEW_PER_SECOND, **NEW_ORDERS)
+    for place, send in enumerate(sends):
+        if send.kind == "event" and rng.random() < LATE_SHARE:
+            sends[place] = replace(send, kind="late", at=send.at + rng.randrange(most))
+    return _parts(sorted(sends, key=lambda send: send.at), 3)
 
 
 def malformed_between(seed: int) -> Deliveries:
@@ -115,9 +145,52 @@ def _crosses(parts: Deliveries, what: str) -> bool:
     return False
 
 
-def _sends(seed: int, malformed: float = 0.0) -> list[Send]:
-    shares = BUSY | {"malformed": malformed}
-    return list(generate(SENDS, seed, rate=4, start=BEGIN, worker_id=f"s{seed}", **shares))
+def _with_moves(parts: Deliveries) -> Deliveries:
+    """Give every third order another customer in the events after the first delivery's."""
+    border = max(send.order_ts for send in parts[0])
+    return [[_moved(send) if send.order_ts > border else send for send in part] for part in parts]
+
+
+def _moved(send: Send) -> Send:
+    """Return the send with another customer, if its order is one that moves."""
+    if int(send.order_id.rpartition("-")[2]) % MOVED_SHARE:
+        return send
+    event = json.loads(send.value) | {"customer_id": MOVED_TO}
+    return replace(send, value=json.dumps(event).encode())
+
+
+def _moves(parts: Deliveries) -> bool:
+    """True if an order moves to another customer, and counts before and after the delivery."""
+    return any(
+        customer_of(before) != customer_of(after) and {before.op, after.op} <= {"create", "update"}
+        for before, after in _changes(parts)
+    )
+
+
+def _erases_cancelled(parts: Deliveries) -> bool:
+    """True if a cancelled order is erased by a later delivery."""
+    return any((before.op, after.op) == ("cancel", "erase") for before, after in _changes(parts))
+
+
+def _changes(parts: Deliveries) -> Iterator[tuple[Send, Send]]:
+    """Yield the newest event of each order before and after each delivery that changes it."""
+    newest: dict[str, Send] = {}
+    for part in parts:
+        before = dict(newest)
+        for send in part:
+            if send.order_ts > getattr(newest.get(send.order_id), "order_ts", 0):
+                newest[send.order_id] = send
+        yield from ((send, newest[order]) for order, send in before.items())
+
+
+def customer_of(send: Send) -> str:
+    """Return the customer of a valid event."""
+    return json.loads(send.value)["customer_id"]
+
+
+def _sends(seed: int, rate: float = PER_SECOND, **shares: float) -> list[Send]:
+    shares = BUSY | {"malformed": 0.0} | shares
+    return list(generate(SENDS, seed, rate=rate, start=BEGIN, worker_id=f"s{seed}", **shares))
 
 
 def _parts(sends: list[Send], number: int) -> Deliveries:
@@ -184,6 +257,26 @@ COMMITS = Rung(
     disturbances.overlap_commits,
 )
 
+CHANGES = replace(
+    RESENDS,
+    title="cancelled, erased and moved",
+    hardship="Orders change late and twice, also to another customer, across three deliveries.",
+    deliveries=moved_and_cancelled,
+)
+AFTER_COMMIT = replace(
+    BEFORE_RECEIPT,
+    title="killed right after the commit",
+    hardship="Your process is killed when its totals are in the store, and started again.",
+    disturb=disturbances.kill_after_commit,
+    deliveries=moved_and_cancelled,
+)
+LATE_ORDERS = replace(
+    RESENDS,
+    title="late and twice",
+    hardship="Orders come up to a minute late, and twice, across three deliveries.",
+    deliveries=new_orders,
+)
+
 KILLS = (MID_WRITE, BEFORE_RECEIPT)
 ELSEWHERE = (STORE, BROKER, PARTITION)  # what goes wrong outside the function's process
 
@@ -192,7 +285,10 @@ RUNGS: dict[str, tuple[Rung, ...]] = {
     "03.2": (RESENDS, EVERY_DEFECT),
     "03.3": (RESENDS, MALFORMED, *KILLS, *ELSEWHERE),
     "04.2": (RESENDS, MALFORMED, *KILLS, *ELSEWHERE),
-    "14.4": (RESENDS, *KILLS, STORE),
+    "12.3": (CHANGES,),
+    "12.4": (CHANGES, AFTER_COMMIT),
+    "12.5": (CHANGES, AFTER_COMMIT),
+    "14.4": (LATE_ORDERS, *(replace(rung, deliveries=new_orders) for rung in (*KILLS, STORE))),
     "15.2": (RESENDS, BEFORE_RECEIPT, BROKER, PARTITION),
     "17.2": (RESENDS, BEFORE_RECEIPT),
     "17.3": (RESENDS, *KILLS),

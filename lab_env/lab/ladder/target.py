@@ -5,6 +5,7 @@ A lesson's module `ladder` has a dictionary `TARGETS` of these by exercise, for 
 """
 
 import importlib
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from lab_env.course.answers import Unreadable, kind_of
 from lab_env.shop.ledger import reconcile
 
 if TYPE_CHECKING:  # the attacking process has no Spark
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from lab_env.lab.ladder.attack import Stage
 
@@ -184,6 +185,21 @@ def target_of(exercise_id: str) -> Target:
     """Return an exercise's target, from its lesson."""
     module = importlib.import_module(f"lab_env.lessons.l{exercise_id[:2]}.ladder")
     return module.TARGETS[exercise_id]
+
+
+def delivered(spark: "SparkSession", task: Task) -> "DataFrame":
+    """Read a delivery's valid events, at rest; erasures are marked as deletes for Hudi."""
+    from lab_env.pipeline import parsing
+
+    since = json.dumps({task.topic: task.since}) if task.since else "earliest"
+    records = (
+        spark.read.format("kafka")
+        .option("kafka.bootstrap.servers", task.bootstrap)
+        .option("subscribe", task.topic)
+        .option("startingOffsets", since)
+        .load()
+    )
+    return parsing.with_deletes(parsing.valid_events(parsing.parse(records)))
 
 
 def check_ended(spark: "SparkSession") -> None:

@@ -958,5 +958,5 @@ assert list(doubles["status"]) == ["new", "paid", "paid"]
 # %%
 spark.stop()
 
-# Optional: attack your own code. It runs in another process, on events that it has never seen, while things fail.
+# Optional: let the lab attack your code, on events that it has never seen, while things fail.
 # lab.attack("04.2")

@@ -992,5 +992,5 @@ assert 0 < still_open < len(after) / 2
 # %%
 spark.stop()
 
-# Optional: attack your own code. It runs in another process, on events that it has never seen, while things fail.
+# Optional: let the lab attack your code, on events that it has never seen, while things fail.
 # lab.attack("14.4")

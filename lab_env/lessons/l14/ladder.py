@@ -1,62 +1,76 @@
-"""Lesson 14 on the ladder: revenue per minute, upserted by a stream with state."""
+"""Lesson 14 on the ladder: a stream of revenue per minute into a table."""
 
 import json
 from collections.abc import Callable
-from decimal import Decimal
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from lab_env.lab.ladder.target import Target, Task, check_query
+from lab_env.lab.ladder.target import Target, Task
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from lab_env.lab.ladder.attack import Stage
 
-TABLE, CHECKPOINT = "revenue_per_minute", "_checkpoints/minutes"
-MINUTE = "%Y-%m-%d %H:%M"
+MINUTES, CHECKPOINT = "minutes", "_checkpoints/board"  # below the attack's folder
+ORDER = (  # as in the lesson
+    "order_id STRING, customer_id STRING, amount DECIMAL(12,2), "
+    "order_ts TIMESTAMP, sent_at TIMESTAMP"
+)
 
 
 class StartBoard(Target):
-    """`start_board(orders, path, checkpoint)` returns the query, which ends by itself."""
+    """`start_board(orders, path, checkpoint)` returns the query."""
 
     noun = "minute"
     promise = (
-        "Each minute has one row: how many orders were created in it, and their revenue. An order "
-        "that is sent twice counts twice, as in the lesson."
+        "Each minute in which customers ordered has one row, with the number and the sum of its "
+        "orders. As in 14.1, an order that was sent twice counts twice."
     )
 
     def call(self, function: Callable, spark: "SparkSession", task: Task) -> None:
-        from lab_env.pipeline import parsing
+        from lab_env.lessons.l14.quick import QUICK, finish, spark_settings
 
-        records = parsing.read_topic(spark, task.bootstrap, task.topic)
-        orders = parsing.valid_events(parsing.parse(records)).where("op = 'create'")
-        query = function(orders, f"{task.base}/{TABLE}", f"{task.base}/{CHECKPOINT}")
-        check_query(query).awaitTermination()
+        with spark_settings(spark, QUICK):
+            paths = f"{task.base}/{MINUTES}", f"{task.base}/{CHECKPOINT}"
+            finish(function(_orders(spark, task), *paths))
 
     def rows(self, stage: "Stage") -> pd.DataFrame:
-        rows = stage.hudi_rows(TABLE, ("minute", "orders", "revenue"))
-        return pd.DataFrame(
-            {
-                "key": pd.to_datetime(rows["minute"], utc=True).dt.strftime(MINUTE),
-                "event": [told(row.orders, row.revenue) for row in rows.itertuples()],
-            }
-        )
+        rows = stage.hudi_rows(MINUTES, ("minute", "orders", "revenue"))
+        events = list(map(_event, rows["orders"], rows["revenue"].astype(float)))
+        return rows.assign(key=_clock(pd.to_datetime(rows["minute"], utc=True)), event=events)
 
     def keyed(self, sends: pd.DataFrame) -> pd.DataFrame:
-        created = sends[(sends["op"] == "create") & ~sends["kind"].str.startswith("malformed")]
-        minutes = pd.to_datetime(created["order_ts"], unit="us").dt.strftime(MINUTE)
-        return created.assign(key=minutes, event=created["send_id"])
+        sends = sends[~sends["kind"].str.startswith("malformed")]
+        return sends.assign(
+            key=_clock(pd.to_datetime(sends["order_ts"], unit="us", utc=True)),
+            event=sends["event_id"],
+            amount=sends["value"].map(lambda value: json.loads(value)["amount"]),
+        )
 
     def right(self, own: pd.DataFrame) -> list[str]:
-        amounts = [Decimal(str(json.loads(value)["amount"])) for value in own["value"]]
-        return [told(len(amounts), sum(amounts))] if amounts else []
+        return [_event(len(own), own["amount"].sum())] if len(own) else []
 
 
-def told(orders: int, revenue: Decimal | int) -> str:
-    """Say how many orders and how much revenue a minute has."""
+def _event(orders: int, revenue: float) -> str:
     return f"{orders} orders, {revenue:.2f}"
+
+
+def _clock(times: pd.Series) -> pd.Series:
+    """Name the minutes, for example `2026-01-05 23:59`."""
+    return times.dt.strftime("%Y-%m-%d %H:%M")
+
+
+def _orders(spark: "SparkSession", task: Task) -> "DataFrame":
+    """Stream the topic's orders, with the lesson's columns."""
+    from pyspark.sql import functions as F
+
+    from lab_env.pipeline import parsing
+
+    records = parsing.read_topic(spark, task.bootstrap, task.topic)
+    order = F.from_json(F.col("value").cast("string"), ORDER).alias("order")
+    return records.select(order, "timestamp", "offset").select("order.*", "timestamp", "offset")
 
 
 TARGETS = {"14.4": StartBoard()}

@@ -1274,5 +1274,5 @@ connect.put(f"{connector}/stop")
 db.close()
 spark.stop()
 
-# Optional: attack your own code. It runs in another process, on events that it has never seen, while things fail.
+# Optional: let the lab attack your code, on events that it has never seen, while things fail.
 # lab.attack("15.2")

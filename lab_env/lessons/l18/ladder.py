@@ -1,13 +1,12 @@
 """Lesson 18 on the ladder: two jobs that write one table at the same time."""
 
-import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import pandas as pd
 
 from lab_env.course.answers import Unreadable
-from lab_env.lab.ladder.target import NewestOfEachOrder, Task
+from lab_env.lab.ladder.target import NewestOfEachOrder, Task, delivered
 from lab_env.tables.hudi_rs import KEYS
 
 if TYPE_CHECKING:
@@ -34,11 +33,11 @@ class LockOptions(NewestOfEachOrder):
     writers, services = len(JOBS), ("zookeeper",)
 
     def call(self, function: Callable, spark: "SparkSession", task: Task) -> None:
-        from lab_env.lessons.l18.checks import options_of
+        from lab_env.lessons.l18.checks import _options
 
         job, table = JOBS[task.writer], f"{task.base}/{self.table}"
         own = f"crc32(order_id) % {len(JOBS)} = {task.writer}"
-        _write(job, _events(spark, task).where(own), table, options_of(function, job, table))
+        _write(job, delivered(spark, task).where(own), table, _options(function, job, table))
 
     def look(self, spark: "SparkSession", task: Task) -> pd.DataFrame:
         return spark.read.format("hudi").load(f"{task.base}/{self.table}").select(*KEYS).toPandas()
@@ -47,21 +46,6 @@ class LockOptions(NewestOfEachOrder):
         # By Spark: hudi-rs may read another table where two writers did not agree on a lock.
         rows = stage.look()
         return rows.assign(key=rows["order_id"], event=rows["event_id"])
-
-
-def _events(spark: "SparkSession", task: Task) -> "DataFrame":
-    """Read a delivery's valid events, at rest."""
-    from lab_env.pipeline import parsing
-
-    since = json.dumps({task.topic: task.since}) if task.since else "earliest"
-    records = (
-        spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", task.bootstrap)
-        .option("subscribe", task.topic)
-        .option("startingOffsets", since)
-        .load()
-    )
-    return parsing.with_deletes(parsing.valid_events(parsing.parse(records)))
 
 
 def _write(job: str, rows: "DataFrame", table: str, options: dict[str, str]) -> None:

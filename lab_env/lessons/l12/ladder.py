@@ -1,0 +1,250 @@
+"""Lesson 12 on the ladder: a job that keeps each customer's total from a table's change feed."""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+import pandas as pd
+
+from lab_env.course.answers import Unreadable, as_text
+from lab_env.lab.ladder.target import Target, Task, delivered
+from lab_env.pipeline.options import DEMO_OPTIONS
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lab_env.lab.ladder.attack import Stage
+
+ORDERS, TOTALS = "orders", "totals"  # tables below the attack's folder
+ORDERS_OPTIONS = DEMO_OPTIONS | {  # as in the lesson
+    "hoodie.table.name": "orders",
+    "hoodie.table.cdc.enabled": "true",
+    "hoodie.index.bloom.num_entries": "1000",
+    "hoodie.datasource.write.recordkey.field": "order_id",
+    "hoodie.table.ordering.fields": "order_ts",
+    "hoodie.datasource.write.partitionpath.field": "partition_date",
+    "hoodie.datasource.write.hive_style_partitioning": "true",
+}
+ROW = (
+    *("order_id", "customer_id", "status", "order_ts", "partition_date", "_hoodie_is_deleted"),
+    "CAST(amount * 100 AS BIGINT) AS cents",
+)
+IMAGE = "order_id STRING, customer_id STRING, status STRING, cents BIGINT"
+# Half of a delivery's orders change before the job runs, the others while it runs.
+BEFORE, MEANWHILE = "crc32(order_id) % 2 = 0", "crc32(order_id) % 2 = 1"
+Upto = Mapping[str, str]  # the bookmark of each customer
+
+
+class Totals(Target):
+    """The lesson's job, with the learner's function as one of its three parts."""
+
+    noun = "customer"
+    promise = (
+        "Each customer's total is the sum of the customer's orders as they are now, without "
+        "cancelled and erased ones. A customer without a row has the total 0."
+    )
+    receipt = ("instant", "hold_after", f"{TOTALS}/")
+    feeds = True
+    part = ""  # the learner's
+
+    def feed(self, spark: "SparkSession", task: Task) -> None:
+        _upsert(delivered(spark, task).where(BEFORE), task)
+        if task.delivery == 1:
+            _begin_totals(spark, task)
+
+    def call(self, function: Callable, spark: "SparkSession", task: Task) -> None:
+        """Run the job twice, because the orders go on while it runs."""
+        job = {
+            "begin_of_next_run": begin_of_next_run,
+            "deltas": deltas,
+            "write_totals": write_totals,
+            self.part: function,
+        }
+        _run(job, spark, task, lambda: _upsert(delivered(spark, task).where(MEANWHILE), task))
+        _run(job, spark, task, lambda: None)
+
+    def rows(self, stage: "Stage") -> pd.DataFrame:
+        customers = self.keyed(stage.sends())["key"]
+        return with_absent(stage.hudi_rows(TOTALS, ("customer_id", "cents")), customers)
+
+    def keyed(self, sends: pd.DataFrame) -> pd.DataFrame:
+        """Return each send once per customer that its order has had."""
+        sends = sends[~sends["kind"].str.startswith("malformed")]
+        events = sends["value"].map(json.loads)
+        sends = sends.assign(
+            event=sends["event_id"],
+            customer=events.map(lambda event: event["customer_id"]),
+            status=events.map(lambda event: event["status"]),
+            cents=events.map(lambda event: round(event["amount"] * 100)),
+        )
+        had = sends[["order_id", "customer"]].drop_duplicates()
+        return sends.merge(had.rename(columns={"customer": "key"}), on="order_id")
+
+    def right(self, own: pd.DataFrame) -> list[str]:
+        newest = own.sort_values("order_ts", kind="stable").drop_duplicates("order_id", keep="last")
+        counted = newest[~newest["status"].isin(["cancelled", "erased"])]
+        return [str(counted.loc[counted["customer"] == counted["key"], "cents"].sum())]
+
+
+class Deltas(Totals):
+    """`deltas(changes)` returns what each customer's total changes by."""
+
+    part = "deltas"
+
+
+class WriteTotals(Totals):
+    """`write_totals(moved, upto, path)` commits new totals with their bookmark."""
+
+    promise = f"{Totals.promise} The row of a customer without changes keeps its `upto`."
+    part = "write_totals"
+
+    def call(self, function: Callable, spark: "SparkSession", task: Task) -> None:
+        def and_check(moved: "DataFrame", upto: str, path: str) -> None:
+            names, before = {row.customer_id for row in moved.collect()}, _bookmarks(spark, path)
+            function(moved, upto, path)
+            check_others(names, before, _bookmarks(spark, path))
+
+        super().call(and_check, spark, task)
+
+
+class BeginOfNextRun(Totals):
+    """`begin_of_next_run(totals)` returns the bookmark."""
+
+    part = "begin_of_next_run"
+
+
+def with_absent(totals: pd.DataFrame, customers: pd.Series) -> pd.DataFrame:
+    """Return the totals as rows of the output, with 0 for each customer who has none."""
+    # With a NULL among them, the cents are read as floating-point numbers.
+    event = totals["cents"].astype("Int64").astype(object).map(str, na_action="ignore")
+    rows = totals.assign(key=totals["customer_id"], event=event.fillna("NULL"))
+    absent = [name for name in customers.unique() if name not in set(rows["key"])]
+    return pd.concat([rows, pd.DataFrame({"key": absent, "event": "0"})]).fillna("")
+
+
+def check_others(moved: set[str], before: Upto, after: Upto) -> None:
+    """Raise Unreadable if a customer who is not in `moved` has no row or another bookmark."""
+    for name in sorted(before.keys() - moved):
+        if after.get(name) != before[name]:
+            raise Unreadable(
+                f"`moved` does not name {name}, and its `upto` has become {after.get(name)}. Write "
+                "only the rows of the customers in `moved`."
+            )
+
+
+def parsed(changes: "DataFrame") -> "DataFrame":
+    """Make columns of both images; an image that is not there is NULL."""
+    from pyspark.sql import functions as F
+
+    for image in ("before", "after"):
+        row = F.from_json(image, IMAGE)
+        changes = changes.withColumn(image, F.when(row["order_id"].isNotNull(), row))
+    return changes
+
+
+def begin_of_next_run(totals: str) -> str:
+    """Return up to which commit of the orders the totals count."""
+    from pyspark.sql import SparkSession
+
+    return _newest(SparkSession.active().read.format("hudi").load(totals), "upto")
+
+
+def deltas(changes: "DataFrame") -> "DataFrame":
+    """Return the cents to add to each customer's total."""
+    from pyspark.sql import functions as F
+
+    def worth(image: str):
+        counts = F.col(f"{image}.status") != "cancelled"
+        return F.when(counts, F.col(f"{image}.cents")).otherwise(0)
+
+    taken_off = changes.select("before.customer_id", (-worth("before")).alias("cents"))
+    put_on = changes.select("after.customer_id", worth("after"))
+    both = taken_off.union(put_on).where("customer_id IS NOT NULL")
+    return both.groupBy("customer_id").agg(F.sum("cents").alias("cents"))
+
+
+def write_totals(moved: "DataFrame", upto: str, path: str) -> None:
+    """Add to the totals of the customers in `moved`, and note up to where they count."""
+    query = """
+        SELECT customer_id, moved.cents + coalesce(kept.cents, 0) AS cents, {upto} AS upto
+        FROM {moved} AS moved LEFT JOIN {kept} AS kept USING (customer_id)
+    """
+    spark = moved.sparkSession
+    kept = spark.read.format("hudi").load(path)
+    _write_totals(spark.sql(query, upto=upto, moved=moved, kept=kept), path)
+
+
+def _run(
+    job: Mapping[str, Callable], spark: "SparkSession", task: Task, meanwhile: Callable[[], None]
+) -> None:
+    """Add the changes since the bookmark to the totals; call `meanwhile` after reading them."""
+    totals = _path(task, TOTALS)
+    begin = as_text(job["begin_of_next_run"](totals))
+    window = {
+        "hoodie.datasource.query.type": "incremental",
+        "hoodie.datasource.query.incremental.format": "cdc",
+        "hoodie.datasource.read.begin.instanttime": begin,
+    }
+    feed = spark.read.format("hudi").options(**window).load(_path(task, ORDERS))
+    changes = parsed(feed).cache()
+    found = changes.count()  # reads the feed now, before more orders come in
+    meanwhile()
+    if found:
+        moved = _as_deltas(job["deltas"](changes))
+        job["write_totals"](moved, _newest(changes, "ts_ms"), totals)
+    changes.unpersist()
+
+
+def _as_deltas(answer: object) -> "DataFrame":
+    """Return the answer if the totals can be written from it, or raise Unreadable."""
+    from lab_env.lessons.rows import as_dataframe
+
+    rows = as_dataframe(answer, "the deltas")
+    kinds = dict(rows.dtypes)
+    if "customer_id" not in kinds or kinds.get("cents") not in ("bigint", "int"):
+        raise Unreadable(
+            "The job needs `customer_id`, and `cents` as a whole number. Your columns: "
+            + ", ".join(f"`{name}` ({kind})" for name, kind in kinds.items())
+        )
+    return rows
+
+
+def _newest(rows: "DataFrame", column: str) -> str:
+    from pyspark.sql import functions as F
+
+    [row] = rows.agg(F.max(column)).collect()
+    return row[0]
+
+
+def _upsert(events: "DataFrame", task: Task) -> None:
+    rows = events.selectExpr(*ROW).write.format("hudi").options(**ORDERS_OPTIONS)
+    rows.mode("append").save(_path(task, ORDERS))
+
+
+def _begin_totals(spark: "SparkSession", task: Task) -> None:
+    """Make the table of totals from all orders, which have one commit so far."""
+    from pyspark.sql import functions as F
+
+    orders = spark.read.format("hudi").load(_path(task, ORDERS))
+    upto = _newest(orders, "_hoodie_commit_time")
+    counted = orders.where("status <> 'cancelled'").groupBy("customer_id")
+    totals = counted.agg(F.sum("cents").alias("cents")).withColumn("upto", F.lit(upto))
+    _write_totals(totals, _path(task, TOTALS))
+
+
+def _write_totals(rows: "DataFrame", path: str) -> None:
+    from lab_env.lessons.l12.checks import REVENUE
+
+    rows.write.format("hudi").options(**REVENUE).mode("append").save(path)
+
+
+def _bookmarks(spark: "SparkSession", path: str) -> dict[str, str]:
+    rows = spark.read.format("hudi").load(path).select("customer_id", "upto").collect()
+    return {row.customer_id: row.upto for row in rows}
+
+
+def _path(task: Task, table: str) -> str:
+    return f"{task.base}/{table}"
+
+
+TARGETS = {"12.3": Deltas(), "12.4": WriteTotals(), "12.5": BeginOfNextRun()}
