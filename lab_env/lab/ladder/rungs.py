@@ -288,7 +288,7 @@ RUNGS: dict[str, tuple[Rung, ...]] = {
     "12.3": (CHANGES,),
     "12.4": (CHANGES, AFTER_COMMIT),
     "12.5": (CHANGES, AFTER_COMMIT),
-    "14.4": (LATE_ORDERS, *(replace(rung, deliveries=new_orders) for rung in KILLS)),
+    "14.4": (LATE_ORDERS, *(replace(rung, deliveries=new_orders) for rung in (*KILLS, STORE))),
     "15.2": (RESENDS, BEFORE_RECEIPT, BROKER, PARTITION),
     "17.2": (RESENDS, BEFORE_RECEIPT),
     "17.3": (RESENDS, *KILLS),

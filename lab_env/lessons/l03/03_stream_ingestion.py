@@ -1011,3 +1011,8 @@ assert "NoSuchMethodError" in java_error and "org.apache.kafka" in java_error
 
 # %%
 spark.stop()
+
+# Optional: let the lab attack your code, on events that it has never seen, while things fail.
+# lab.attack("03.1")
+# lab.attack("03.2")
+# lab.attack("03.3")

@@ -957,3 +957,6 @@ assert list(doubles["status"]) == ["new", "paid", "paid"]
 
 # %%
 spark.stop()
+
+# Optional: let the lab attack your code, on events that it has never seen, while things fail.
+# lab.attack("04.2")

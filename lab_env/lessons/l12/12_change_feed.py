@@ -1113,3 +1113,8 @@ assert "cdc.enabled: true false" in answer
 
 # %%
 spark.stop()
+
+# Optional: let the lab attack your code, on events that it has never seen, while things fail.
+# lab.attack("12.3")
+# lab.attack("12.4")
+# lab.attack("12.5")

@@ -991,3 +991,6 @@ assert 0 < still_open < len(after) / 2
 
 # %%
 spark.stop()
+
+# Optional: let the lab attack your code, on events that it has never seen, while things fail.
+# lab.attack("14.4")

@@ -1273,3 +1273,6 @@ assert current.is_unique and set(current) == {*now, "O-71"}
 connect.put(f"{connector}/stop")
 db.close()
 spark.stop()
+
+# Optional: let the lab attack your code, on events that it has never seen, while things fail.
+# lab.attack("15.2")

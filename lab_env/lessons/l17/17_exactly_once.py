@@ -1169,3 +1169,8 @@ assert all(row.failed == row.not_run == 0 for row in counts.values())
 #
 # For a small campaign, 14 faults in six minutes, type `lab campaign` in a
 # terminal.
+
+# %%
+# Optional: let the lab attack your code, on events that it has never seen, while things fail.
+# lab.attack("17.2")
+# lab.attack("17.3")

@@ -69,7 +69,7 @@ def one_lock_for_both(lab, lock_options):
     if not callable(lock_options):
         raise Unreadable("A function of a job's name and a table's path is expected.")
     table = scratch_copy(lab, lab.path("orders"), "two_jobs")
-    stream, backfill = (options_of(lock_options, job, table) for job in ("stream", "backfill"))
+    stream, backfill = (_options(lock_options, job, table) for job in ("stream", "backfill"))
     colleague = Colleague.of(lab)
     hers, mine = random.sample(range(201, 251), 2)
     colleague.share(table=table, key=hers, options=backfill)
@@ -125,8 +125,7 @@ def one_lock_for_both(lab, lock_options):
     return f"One lock, {mine_held}, and the files were compared: {happened}."
 
 
-def options_of(answer, job: str, table: str) -> dict[str, str]:
-    """Return a job's options as text; raise Unreadable if the function returns something else."""
+def _options(answer, job: str, table: str) -> dict[str, str]:
     given = answer(job, table)
     if not isinstance(given, Mapping):
         raise Unreadable("The function has to return a dictionary of options.")

@@ -33,11 +33,11 @@ class LockOptions(NewestOfEachOrder):
     writers, services = len(JOBS), ("zookeeper",)
 
     def call(self, function: Callable, spark: "SparkSession", task: Task) -> None:
-        from lab_env.lessons.l18.checks import options_of
+        from lab_env.lessons.l18.checks import _options
 
         job, table = JOBS[task.writer], f"{task.base}/{self.table}"
         own = f"crc32(order_id) % {len(JOBS)} = {task.writer}"
-        _write(job, delivered(spark, task).where(own), table, options_of(function, job, table))
+        _write(job, delivered(spark, task).where(own), table, _options(function, job, table))
 
     def look(self, spark: "SparkSession", task: Task) -> pd.DataFrame:
         return spark.read.format("hudi").load(f"{task.base}/{self.table}").select(*KEYS).toPandas()

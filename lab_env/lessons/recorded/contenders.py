@@ -1,8 +1,8 @@
 """The tables that `lab bench formats` compares: three formats, each with defaults and tuned.
 
 A default table follows its format's quick start. A tuned one adds options that the format's
-documentation recommends for small upserts, each with its link. Hudi's tuned options are the
-pipeline's, plus some that the pipeline leaves at the defaults because the lessons need those.
+documentation recommends for small upserts, each with its link. Hudi's tuned options are those of
+the tour's short-lived tables.
 """
 
 from collections.abc import Iterable
@@ -128,7 +128,12 @@ HUDI_GUIDE = (
         read=options.INDEX | {"hoodie.bucket.index.hash.field": "order_id"},
     ),
     Advice("cleaning after every fifth commit", f"{HUDI_DOCS}/cleaning", options.CLEANING),
-    # The pipeline keeps it, because lesson 05 shows it.
+    # The pipeline has the rest only for tables that live a few minutes (`options.SHORT_LIVED`).
+    Advice(
+        "no metadata table: to list folders of a few files takes less than to read it",
+        f"{HUDI_DOCS}/metadata",
+        {"hoodie.metadata.enable": "false"},
+    ),
     Advice(
         "no bloom filter in the files, which this index does not read",
         f"{HUDI_DOCS}/configurations#hoodieparquetbloomfilterenabled",

@@ -55,7 +55,7 @@ class FormatsConfig:
     commits: int
     large: int  # number of events in a large commit
     rounds: int  # number of measurements of each table at each size
-    minutes: float = 18  # time after which no new round begins
+    minutes: float = 24  # time after which no new round begins
     contenders: tuple[str, ...] = tuple(CONTENDERS)  # keys of `CONTENDERS`
     warm_up: bool = True  # whether each process first writes small tables, without measuring them
     # The quick compiler has little left to compile after the warm-up, so rounds are alike.
