@@ -930,6 +930,37 @@ def author_mutants(
             out.print(escape(f"      {change}"))
 
 
+@author.command("ladder", epilog="Example: lab author ladder 04.2")
+def author_ladder(
+    exercise: Annotated[str, typer.Argument(help="an exercise; by default all")] = "",
+    seed: Annotated[int, typer.Option(min=0, help="decides the events")] = 17,
+) -> None:
+    """Attack a lesson's own answers: right ones must hold, wrong ones fall.
+
+    The rung of each fall must be that of the table. For all exercises it takes about an hour.
+    """
+    from lab_env.lab.ladder.attack import rungs_of
+    from lab_env.lab.ladder.proof import trials
+    from lab_env.lab.ladder.rungs import RUNGS
+    from lab_env.lab.ladder.target import target_of
+    from lab_env.platform import services
+
+    chosen = [rungs_of(exercise)[0]] if exercise else list(RUNGS)
+    surprises = []
+    with _progress() as say:
+        endpoints = services.up(progress=say)
+        if more := [name for each in chosen for name in target_of(each).services]:
+            services.up(more, say)
+        for trial in trials(endpoints, chosen, seed, say):
+            out.print(escape(str(trial)))
+            surprises += [str(trial)] if trial.fell != trial.expected else []
+    if surprises:
+        raise LabError(
+            f"{len(surprises)} answers did not climb as expected.",
+            "mend the exercise's target, or FALLS in lab_env/lab/ladder/rungs.py.",
+        )
+
+
 @author.command("stats", epilog="Example: lab author stats")
 def author_stats() -> None:
     """Show how much of each lesson the learner writes.

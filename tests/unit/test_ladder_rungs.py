@@ -5,6 +5,8 @@ import pytest
 from lab_env.course import registry
 from lab_env.lab.ladder.rungs import (
     DISTURBED,
+    FALLS,
+    HOLDS,
     RUNGS,
     SENDS,
     late_and_twice,
@@ -21,6 +23,13 @@ def test_each_exercise_of_the_ladder_exists_and_its_function_can_be_called():
     for exercise_id in RUNGS:
         assert registry.exercise(exercise_id).id == exercise_id
         assert target_of(exercise_id).promise
+
+
+def test_for_each_wrong_answer_the_table_says_where_it_falls():
+    assert FALLS.keys() == RUNGS.keys()
+    for exercise_id, falls in FALLS.items():
+        assert len(falls) == len(registry.exercise(exercise_id).wrong), exercise_id
+        assert all(HOLDS <= rung <= len(RUNGS[exercise_id]) for rung in falls)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -294,3 +294,21 @@ RUNGS: dict[str, tuple[Rung, ...]] = {
     "17.3": (RESENDS, *KILLS),
     "18.1": (WRITES, COMMITS),
 }
+
+HOLDS = 0
+# The rung from which each wrong answer of the lesson falls; `HOLDS` if it keeps the promise and is
+# wrong in another way, for example slow.
+FALLS: dict[str, tuple[int, ...]] = {
+    "03.1": (1, 1, 1, 1, 1),
+    "03.2": (2, 1, 2, 2, 2, 2),
+    "03.3": (4, 1, 1, 1, 1),
+    "04.2": (1,),
+    "12.3": (1, 1, 1, 1, 1, 1, 1, 1),
+    "12.4": (1, 1, 1, 1, 1),
+    "12.5": (1, 1, 1),
+    "14.4": (HOLDS, 1),
+    "15.2": (1, 1, 1, 1),
+    "17.2": (1, HOLDS),
+    "17.3": (1, 1, 2, 3),
+    "18.1": (1, 1, 1, 1),
+}
