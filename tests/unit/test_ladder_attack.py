@@ -167,6 +167,7 @@ def test_a_right_answer_climbs_all_rungs_and_leaves_nothing(stage):
     assert all(process.killed for process in stage.processes)
     assert len(stage.removed) == 2 * rungs  # topic and folder of each
     assert f"held {rungs} of {rungs} rungs" in repr(done) and done._repr_html_()
+    assert "No rung deletes the checkpoint" in repr(done)
 
 
 def test_a_process_lives_until_a_rung_kills_it(stage):

@@ -1,5 +1,8 @@
 """The ladder's events are hard enough on every seed, and the right table is well defined."""
 
+import json
+from dataclasses import replace
+
 import pytest
 
 from lab_env.course import registry
@@ -11,6 +14,7 @@ from lab_env.lab.ladder.rungs import (
     SENDS,
     late_and_twice,
     malformed_between,
+    with_new_field,
     with_only,
 )
 from lab_env.lab.ladder.target import target_of
@@ -81,3 +85,11 @@ def test_a_rung_with_fewer_events_has_as_many_deliveries_and_none_is_empty():
     assert [len(part) for part in small] == [1, 1, 1] and small[2] == [last[0]]
     assert small[0][0] in first and not small[0][0].kind.startswith("malformed")
     assert small[1] == [alone[0]]
+
+
+def test_a_new_field_comes_after_the_first_delivery_and_changes_nothing_else():
+    before, after = late_and_twice(3), with_new_field(3)
+    assert after[0] == before[0]
+    for old, new in zip(before[1] + before[2], after[1] + after[2], strict=True):
+        assert json.loads(new.value) == json.loads(old.value) | {"coupon": "SPRING"}
+        assert replace(new, value=old.value) == old

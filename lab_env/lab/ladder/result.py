@@ -11,6 +11,10 @@ from lab_env.lab.ladder.picture import draw
 from lab_env.platform.processes.state import folder
 
 FOLDER = "ladder"
+NO_RUNGS = (
+    "No rung deletes the checkpoint, recreates the topic or lets messages expire unread: a "
+    "function alone cannot make up for that."
+)
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,8 @@ class Climb:
         parts = [result.line() for result in self.results if result.held]
         if not self.held:
             parts += self._fall(self.results[-1], drawn)
+        elif self.climbed == self.of:
+            parts.append(NO_RUNGS)
         return Card(title, "\n\n".join(parts), tone=self.held)
 
     def picture(self) -> str:

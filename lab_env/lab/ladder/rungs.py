@@ -110,6 +110,17 @@ def every_defect_between(seed: int) -> Deliveries:
     return [first, alone + damaged, last]
 
 
+def with_new_field(seed: int) -> Deliveries:
+    """Like `late_and_twice`; after the first delivery, each event has one more field."""
+    first, *later = late_and_twice(seed)
+    return [first, *([_with_coupon(send) for send in part] for part in later)]
+
+
+def _with_coupon(send: Send) -> Send:
+    event = json.loads(send.value) | {"coupon": "SPRING"}
+    return replace(send, value=json.dumps(event).encode())
+
+
 def with_only(rung: Rung, send_ids: Set[str]) -> Rung:
     """Return a rung with only some of its sends, each in the same delivery.
 
@@ -277,12 +288,19 @@ LATE_ORDERS = replace(
     deliveries=new_orders,
 )
 
+NEW_FIELD = replace(
+    RESENDS,
+    title="a new field",
+    hardship="The shop adds a field to its events, which your schema does not name.",
+    deliveries=with_new_field,
+)
+
 KILLS = (MID_WRITE, BEFORE_RECEIPT)
 ELSEWHERE = (STORE, BROKER, PARTITION)  # what goes wrong outside the function's process
 
 RUNGS: dict[str, tuple[Rung, ...]] = {
     "03.1": (RESENDS, MALFORMED, BEFORE_RECEIPT, BROKER, PARTITION),
-    "03.2": (RESENDS, EVERY_DEFECT),
+    "03.2": (RESENDS, EVERY_DEFECT, NEW_FIELD),
     "03.3": (RESENDS, MALFORMED, *KILLS, *ELSEWHERE),
     "04.2": (RESENDS, MALFORMED, *KILLS, *ELSEWHERE),
     "12.3": (CHANGES,),
