@@ -272,8 +272,8 @@ class Stage:
 
         Args:
             point: class of the request, action of the gate, and the beginning of the key.
-            k: number of the request among those, counted from 1.
             otherwise: what the function did if the request never came.
+            k: which of these requests, counted from 1.
         """
         process = self._attack.process()
         kind, action, key = point
