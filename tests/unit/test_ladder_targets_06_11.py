@@ -121,6 +121,15 @@ def test_an_order_changes_in_two_deliveries_and_both_commits_of_each_change_orde
     assert len(commits) == 2 * len(late_and_twice(seed))
 
 
+@pytest.mark.parametrize("seed", SEEDS)
+def test_each_delivery_has_a_batch_without_a_new_order(seed):
+    known: set[str] = set()
+    for part in late_and_twice(seed):
+        known |= {send.order_id for send in part if send.op == "create"}
+        others = {send.order_id for send in part if send.op != "create"}
+        assert others and others <= known
+
+
 @pytest.mark.parametrize("exercise", ["06.3", "11.2", "11.3", "11.4"])
 def test_a_function_travels_without_the_variables_that_it_is_given(exercise):
     function = find_answer(exercise, ENDPOINTS, "reference")
