@@ -275,6 +275,11 @@ AFTER_COMMIT = replace(
     hardship="Your process is killed when its commit is in the store, and started again.",
     disturb=disturbances.kill_after_commit,
 )
+COMMIT_MEANWHILE = replace(
+    RESENDS,
+    title="late, twice, and while you read",
+    hardship="Events come late and twice, and a commit comes while your function reads.",
+)
 TOTALS = (CHANGES, replace(AFTER_COMMIT, deliveries=moved_and_cancelled))
 LATE_ORDERS = replace(
     RESENDS,
@@ -292,7 +297,7 @@ RUNGS: dict[str, tuple[Rung, ...]] = {
     "03.3": (RESENDS, MALFORMED, *KILLS, *ELSEWHERE),
     "04.2": (RESENDS, MALFORMED, *KILLS, *ELSEWHERE),
     "06.3": (RESENDS, *KILLS, COMPACTION, STORE),
-    "11.2": (RESENDS, MID_WRITE, AFTER_COMMIT),
+    "11.2": (COMMIT_MEANWHILE, AFTER_COMMIT),
     "11.3": (RESENDS, MID_WRITE, AFTER_COMMIT),
     "11.4": (RESENDS, *KILLS),
     "12.3": (CHANGES,),
