@@ -11,6 +11,7 @@ from lab_env.lab.ladder.answers import find_answer
 from lab_env.lab.ladder.history import Look, as_text, history
 from lab_env.lab.ladder.rungs import RUNGS, late_and_twice
 from lab_env.lab.ladder.target import target_of
+from lab_env.lessons.l06.ladder import pending
 from lab_env.lessons.l11.ladder import changes
 from lab_env.platform.settings import Endpoints
 from lab_env.shop.model import SECOND, Send
@@ -140,3 +141,13 @@ def test_a_function_travels_without_the_variables_that_it_is_given(exercise):
 def test_a_rung_that_kills_a_compaction_watches_the_table_that_is_compacted():
     names = {name for name, rungs in RUNGS.items() if any("compact" in r.title for r in rungs)}
     assert names == {name for name in RUNGS if target_of(name).compaction}
+
+
+def test_a_compaction_is_pending_from_its_plan_to_its_commit():
+    begin, end = "20261127095503407", "20261127095504490"
+    folder = "lake/orders_mor/.hoodie/timeline/"
+    plan = [f"{folder}{begin}.compaction.{state}" for state in ("requested", "inflight")]
+    batch = [f"{folder}{end}_20261127095505000.deltacommit", f"{folder}history/"]
+    assert pending(batch) == set()
+    assert pending(plan[:1] + batch) == pending(plan + batch) == {begin}
+    assert pending([*plan, f"{folder}{begin}_{end}.commit", *batch]) == set()

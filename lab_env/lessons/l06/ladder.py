@@ -1,12 +1,14 @@
 """Lesson 06 on the ladder: a stream into a Merge-on-Read table, compacted while the stream runs."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lab_env.course.answers import Unreadable
 from lab_env.lab.ladder.target import NewestOfEachOrder, Task, check_query, delivered
 from lab_env.pipeline.layout import FOLDERS, checkpoint_path, table_path
+from lab_env.platform import store
+from lab_env.tables.hudi.timeline import parse_timeline_key
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -57,13 +59,22 @@ class StartStream(NewestOfEachOrder):
 
 
 def _wait_for_compaction(table: str) -> None:
-    """Wait until no compaction is planned, or the time is up."""
+    """Wait until no compaction is pending, or the time is up."""
     from lab_env.pipeline.session import endpoints_of_environment
-    from lab_env.tables.xray import xray
 
+    timeline = f"{store.key_of(table)}/.hoodie/timeline/"
     endpoints, deadline = endpoints_of_environment(), time.monotonic() + COMPACTS_WITHIN_S
-    while xray(endpoints, table).planned and time.monotonic() < deadline:
+    while time.monotonic() < deadline:
+        if not pending(found.key for found in store.list_objects(endpoints, timeline)):
+            return
         time.sleep(POLL_S)
+
+
+def pending(keys: Iterable[str]) -> set[str]:
+    """Return the requested times of the compactions that are planned and not complete."""
+    instants = [instant for key in keys if (instant := parse_timeline_key(key))]
+    planned = {i.requested for i in instants if i.action == "compaction"}
+    return planned - {i.requested for i in instants if i.completed}
 
 
 TARGETS = {"06.3": StartStream()}
