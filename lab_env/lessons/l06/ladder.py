@@ -29,7 +29,10 @@ COMPACTS_WITHIN_S, POLL_S = 15.0, 0.5
 class StartStream(NewestOfEachOrder):
     """`start_stream(source, path, checkpoint)` returns the query, which runs on."""
 
-    promise = f"{NewestOfEachOrder.promise} The stream runs until somebody stops it."
+    promise = (
+        f"{NewestOfEachOrder.promise} The stream runs until somebody stops it, and compacts "
+        "meanwhile."
+    )
     table = FOLDERS["mor"]
     compaction = f"{table}/"
     feeds = True
