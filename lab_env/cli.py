@@ -658,7 +658,7 @@ def testout(
 @app.command(epilog="Example: lab attack 04.2 --rung 3 --seed 17")
 def attack(
     exercise: Annotated[
-        str, typer.Argument(help="an exercise of 03, 04, 12, 14, 15, 17 or 18, as 04.2")
+        str, typer.Argument(help="an exercise of 03, 04, 06, 11, 12, 14, 15, 17 or 18, as 04.2")
     ],
     rung: Annotated[int | None, typer.Option(min=1, help="climb only this rung")] = None,
     seed: Annotated[

@@ -38,7 +38,7 @@ class PlayedGate:
     def obey(self, *rules):
         self.stage.armed += [(rule.kind, rule.action) for rule in rules]
 
-    def arm(self, kind, action, part, seconds=0):
+    def arm(self, kind, action, k=1, part="", seconds=0):
         self.stage.armed.append((kind, action))
         request = SimpleNamespace(key=f"{part}/orders_cow/f.parquet") if self.stage.hit else None
         return SimpleNamespace(wait=lambda seconds: self.stage.hit, request=request)

@@ -236,6 +236,12 @@ BEFORE_RECEIPT = Rung(
     late_and_twice,
     disturbances.kill_before_receipt,
 )
+COMPACTION = Rung(
+    "killed while compacting",
+    "Your process is killed when a compaction has written its files, but is not complete.",
+    late_and_twice,
+    disturbances.kill_in_compaction,
+)
 STORE = Rung(
     "a store in trouble",
     "The store answers late, three times with 503, and loses one answer.",
@@ -277,10 +283,15 @@ CHANGES = replace(
 AFTER_COMMIT = replace(
     BEFORE_RECEIPT,
     title="killed right after the commit",
-    hardship="Your process is killed when its totals are in the store, and started again.",
+    hardship="Your process is killed when its commit is in the store, and started again.",
     disturb=disturbances.kill_after_commit,
-    deliveries=moved_and_cancelled,
 )
+COMMIT_MEANWHILE = replace(
+    RESENDS,
+    title="late, twice, and while you read",
+    hardship="Events come late and twice, and a commit comes while your function reads.",
+)
+TOTALS = (CHANGES, replace(AFTER_COMMIT, deliveries=moved_and_cancelled))
 LATE_ORDERS = replace(
     RESENDS,
     title="late and twice",
@@ -303,9 +314,13 @@ RUNGS: dict[str, tuple[Rung, ...]] = {
     "03.2": (RESENDS, EVERY_DEFECT, NEW_FIELD),
     "03.3": (RESENDS, MALFORMED, *KILLS, *ELSEWHERE),
     "04.2": (RESENDS, MALFORMED, *KILLS, *ELSEWHERE),
+    "06.3": (RESENDS, *KILLS, COMPACTION, STORE),
+    "11.2": (COMMIT_MEANWHILE, AFTER_COMMIT),
+    "11.3": (RESENDS, MID_WRITE, AFTER_COMMIT),
+    "11.4": (RESENDS, *KILLS),
     "12.3": (CHANGES,),
-    "12.4": (CHANGES, AFTER_COMMIT),
-    "12.5": (CHANGES, AFTER_COMMIT),
+    "12.4": TOTALS,
+    "12.5": TOTALS,
     "14.4": (LATE_ORDERS, *(replace(rung, deliveries=new_orders) for rung in (*KILLS, STORE))),
     "15.2": (RESENDS, BEFORE_RECEIPT, BROKER, PARTITION),
     "17.2": (RESENDS, BEFORE_RECEIPT),
