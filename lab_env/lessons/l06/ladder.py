@@ -45,9 +45,11 @@ class StartStream(NewestOfEachOrder):
         added = {"tracking_code": "sha2(event_id, 256)", "batch": str(task.delivery)}
         names = spark.createDataFrame([], SCHEMA).columns
         columns = [f"{added.get(name, name)} AS {name}" for name in names]
+        events = delivered(spark, task).coalesce(1).cache()
         for which in FILES:
-            rows = delivered(spark, task).where(which).selectExpr(*columns).coalesce(1)
+            rows = events.where(which).selectExpr(*columns)
             rows.write.mode("append").parquet(f"{task.base}/{SOURCE}")
+        events.unpersist()
 
     def call(self, function: Callable, spark: "SparkSession", task: Task) -> None:
         table, checkpoint = table_path(task.base, "mor"), checkpoint_path(task.base, "mor")
