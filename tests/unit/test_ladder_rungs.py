@@ -9,7 +9,7 @@ from lab_env.course import registry
 from lab_env.lab.ladder.rungs import (
     DISTURBED,
     FALLS,
-    HOLDS,
+    IN_NOTEBOOK,
     RUNGS,
     SENDS,
     late_and_twice,
@@ -33,7 +33,7 @@ def test_for_each_wrong_answer_the_table_says_where_it_falls():
     assert FALLS.keys() == RUNGS.keys()
     for exercise_id, falls in FALLS.items():
         assert len(falls) == len(registry.exercise(exercise_id).wrong), exercise_id
-        assert all(HOLDS <= rung <= len(RUNGS[exercise_id]) for rung in falls)
+        assert all(IN_NOTEBOOK <= rung <= len(RUNGS[exercise_id]) for rung in falls)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -7,7 +7,7 @@ from lab_env.course import registry
 from lab_env.lab.handle import namespace_of
 from lab_env.lab.ladder.answers import REFERENCE, find_answer
 from lab_env.lab.ladder.attack import attack
-from lab_env.lab.ladder.rungs import FALLS, HOLDS
+from lab_env.lab.ladder.rungs import FALLS, HOLDS, IN_NOTEBOOK
 from lab_env.platform.settings import Endpoints
 
 
@@ -33,7 +33,8 @@ def expected(exercise_id: str) -> dict[str, int]:
     """Return an exercise's answers, each with the rung from which it falls."""
     exercise = registry.exercise(exercise_id)
     right = [REFERENCE, *(f"right-{n}" for n in range(1, len(exercise.right) + 1))]
-    wrong = {f"wrong-{n}": rung for n, rung in enumerate(FALLS[exercise.id], 1)}
+    falls = enumerate(FALLS[exercise.id], 1)
+    wrong = {f"wrong-{n}": rung for n, rung in falls if rung != IN_NOTEBOOK}
     return dict.fromkeys(right, HOLDS) | wrong
 
 
