@@ -106,7 +106,8 @@ class Climb:
             return {}
         name = f"{self.exercise}-rung-{last.number}-seed-{self.seed}"
         events, drawing = (folder(FOLDER) / f"{name}.{ending}" for ending in ("json", "svg"))
-        facts = {"rung": last.number, "seed": self.seed, "answer": self.which or self.given or "own"}
+        answer = self.which or self.given or "own"
+        facts = {"rung": last.number, "seed": self.seed, "answer": answer}
         last.fall.save(events, exercise=self.exercise, **facts, found=last.found)
         if not (picture := self.picture()):
             drawing.unlink(missing_ok=True)  # that of an earlier fall
