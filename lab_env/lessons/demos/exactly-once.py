@@ -79,7 +79,7 @@ for sink in (append, remember, sign):
     print(f"\n{sink.__name__}")
     climbs[sink.__name__] = lab.attack("17.3", 3, answer=sink, seed=SEED)
 
-# %% proof="Two of the three sinks deliver a batch twice, and the one with its receipt in the commit holds."
+# %% proof="Two of the three sinks deliver a batch twice; the receipt in the commit holds."
 assert [climb.held for climb in climbs.values()] == [False, False, True]
 found = [climbs[name].results[0].found for name in ("append", "remember")]
 assert all("in your output more than once" in text for text in found)
