@@ -502,7 +502,8 @@ def demo(
 ) -> None:
     """Open a five-minute demo, with its table written and Spark warm.
 
-    The demos: `snapshot`, `read-optimised`, `time-travel`, `incremental`, `cdc`.
+    The demos: `snapshot`, `read-optimised`, `time-travel`, `incremental`, `cdc`,
+    `exactly-once`.
     """
     from lab_env.course.publishing import demos
     from lab_env.platform import services
