@@ -1,0 +1,70 @@
+"""Tickets E and F of exercise 19.4: faults of batch jobs, caused by real writes."""
+
+import pandas as pd
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame
+
+from lab_env.tables.hudi_rs import read_rows
+
+DAY = "2026-11-20"
+# A procedure does not know the table's options, and these tables have no metadata table.
+PROCEDURE_OPTIONS = "hoodie.metadata.enable=false"
+
+
+def load_without_lookup(lab, options: dict[str, str], path: str) -> None:
+    """Ticket E: load changed orders as if they were new, so they have two rows each."""
+    _write(lab, options, path, _orders(lab, range(300), minute=0), "insert")
+    _write(lab, options, path, _orders(lab, range(40, 80), minute=1, amount=15), "bulk_insert")
+    # The same job's next run does no harm, because its orders are new. The timeline alone
+    # therefore does not show which of the two commits is to blame.
+    _write(lab, options, path, _orders(lab, range(300, 340), minute=2), "bulk_insert")
+    _write(lab, options, path, _orders(lab, range(200, 210), minute=3, status="paid"), "upsert")
+
+
+def plan_without_executing(lab, options: dict[str, str], path: str) -> str:
+    """Ticket F: plan a clustering and never execute it; return the error of the corrections."""
+    for first in (0, 100):  # two file groups, so that there is something to cluster
+        _write(lab, options, path, _orders(lab, range(first, first + 100), minute=0), "insert")
+    lab.spark.sql(
+        f"CALL run_clustering(path => '{path}', op => 'schedule', options => '{PROCEDURE_OPTIONS}')"
+    )
+    correct(lab, options, path)
+    _write(lab, options, path, _orders(lab, range(200, 220), minute=1), "insert")
+    return correct(lab, options, path)
+
+
+def correct(lab, options: dict[str, str], path: str) -> str:
+    """Run ticket F's nightly correction; return Hudi's error, empty if the write succeeds."""
+    try:
+        _write(lab, options, path, _orders(lab, range(5), minute=2, status="returned"), "upsert")
+    except Py4JJavaError as error:
+        cause = error.java_exception.getCause() or error.java_exception
+        return cause.getMessage()
+    return ""
+
+
+def doubled_rows(lab, path: str) -> pd.DataFrame:
+    """Return all rows of the orders that have several rows in one partition."""
+    rows = read_rows(lab.endpoints, path, ("order_id", "partition_date"))
+    return rows[rows.duplicated(["order_id", "partition_date"], keep=False)]
+
+
+def _orders(lab, numbers: range, minute: int, status: str = "new", amount: int = 10) -> DataFrame:
+    return lab.spark.sql(f"""
+        SELECT concat('O-', id) AS order_id, '{status}' AS status,
+               CAST({amount} AS DECIMAL(12, 2)) AS amount,
+               TIMESTAMP '{DAY} 12:0{minute}:00' AS order_ts, '{DAY}' AS partition_date
+        FROM range({numbers.start}, {numbers.stop}, 1, 1)
+    """)
+
+
+def _write(lab, options: dict[str, str], path: str, rows: DataFrame, operation: str) -> None:
+    (
+        rows.write.format("hudi")
+        .options(**options)
+        .option("hoodie.table.name", path.rsplit("/", 1)[1])
+        .option("hoodie.datasource.write.table.type", "COPY_ON_WRITE")
+        .option("hoodie.datasource.write.operation", operation)
+        .mode("append")
+        .save(path)
+    )
