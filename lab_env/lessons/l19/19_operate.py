@@ -761,7 +761,7 @@ styled(tickets[["complaint"]])
 # | was a compaction planned, and done? (Merge-on-Read only) | `show_compaction` |
 # | which states are kept for ever? | `show_savepoints` |
 # | was a clustering planned, and done? | `show_clustering` |
-# | is one row per key promised, and which one? | `show_table_properties` |
+# | is one row per key promised, and which one? | `show_table_properties`, with `limit => 100` |
 # | with which operation did a commit write? | `lab.xray(tickets["table"]["E"]).commit(instant).operation` |
 # | what is not complete? | `lab.xray(tickets["table"]["F"]).instants` |
 #
@@ -777,9 +777,9 @@ show_numbers(numbers[of_tickets & numbers["metric"].isin(PAGER)])
 
 # %% [markdown]
 # Name for each ticket the cause and **the number that proves it**. Take one ticket at a time, then add the next: the
-# check says which are still open. If the cause is right, it also says which number it wants. The causes are `"writer too slow"`, `"partition not read"`, `"checkpoint replaced"`, `"no compaction"`,
-# `"savepoint kept"`, `"write left unfinished"`, `"keys not looked up"`, `"partition value changed"` and
-# `"plan not executed"`.
+# check says which are still open. If the cause is right, it also says which number it wants. The causes are
+# `"writer too slow"`, `"partition not read"`, `"checkpoint replaced"`, `"no compaction"`, `"savepoint kept"`,
+# `"write left unfinished"`, `"keys not looked up"`, `"partition value changed"` and `"plan not executed"`.
 
 # %% exercise="19.4"
 # BEGIN SOLUTION
