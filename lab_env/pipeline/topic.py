@@ -156,6 +156,14 @@ class TopicWatch(threading.Thread):
                 return
             self._stopped.wait(LOOK_SECONDS)
 
+    def check_id(self) -> None:
+        """Raise `Refused` if the topic was recreated; a query may fail of it before `run` sees it.
+
+        Nothing is raised if the broker does not answer.
+        """
+        with contextlib.suppress(Py4JError):
+            self._check_id(self._topic.describe()[0])
+
     def stop(self) -> None:
         """Stop watching; call it when the queries have ended or are about to end."""
         self._stopped.set()
@@ -169,8 +177,7 @@ class TopicWatch(threading.Thread):
 
     def _look(self) -> None:
         found, partitions = self._topic.describe()
-        for path, note in self._notes.items():
-            check_id(self._topic.name, path, note.id, found)
+        self._check_id(found)
         if 0 < self._assigned < partitions:
             raise StartAgain(
                 f"The topic {self._topic.name} had {self._assigned} partitions, but now it has "
@@ -189,6 +196,10 @@ class TopicWatch(threading.Thread):
                     "All messages sent while partitions were added to the topic "
                     f"{self._topic.name} are in the tables."
                 )
+
+    def _check_id(self, found: str) -> None:
+        for path, note in self._notes.items():
+            check_id(self._topic.name, path, note.id, found)
 
     def _settle(self) -> bool:
         """Record that all partitions are settled, if they are; else return False."""

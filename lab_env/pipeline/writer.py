@@ -326,6 +326,8 @@ def run(job: Job, progress_log: ProgressLog, stop: threading.Event) -> int:
             raise source.error
         failed = [query for query in queries if not query.isActive and query.exception()]
         if failed:
+            if source:
+                source.check_id()
             return _failed(job, progress_log, failed[0])
         stop.wait(POLL_SECONDS)
     if source:

@@ -45,6 +45,9 @@ def test_references_hold_late_events_and_a_kill_before_their_receipt(climbed, ex
 def test_a_wrong_answer_falls_where_it_should_and_a_history_shows_it(
     climbed, exercise, answer, rung, why
 ):
-    (result,) = climbed(exercise, answer, rung).results
+    found = climbed(exercise, answer, rung)
+    (result,) = found.results
     assert not result.held and why in result.found
     assert result.history and result.history.wrong
+    assert result.history.steps[-1].what == "shown"
+    assert f"lab attack {exercise} --rung {rung} --seed {SEED}" in repr(found)

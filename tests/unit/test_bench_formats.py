@@ -124,8 +124,9 @@ def test_tables_by_default_have_no_option_of_tuning_and_hudis_come_from_the_pipe
                 assert advice.all_options.items() - default.all_options.items() or (
                     advice.what == NAMED_PARTITIONS and contender.name_partitions
                 ), f"{advice.what} changes nothing"
-    tuned, short_lived = CONTENDERS["hudi-cow-tuned"].all_options, options.COW | options.SHORT_LIVED
-    assert tuned.items() <= short_lived.items()
+    streams_alone = {"hoodie.metadata.compact.max.delta.commits": "3"}
+    tuned = CONTENDERS["hudi-cow-tuned"].all_options
+    assert tuned | streams_alone == options.COW | options.SHORT_LIVED
     small = formats_config(False).contenders
     assert {CONTENDERS[key].format for key in small} == {HUDI, DELTA, ICEBERG}
 

@@ -101,6 +101,14 @@ def test_the_history_of_a_customer_has_all_events_of_an_order_that_moved():
     assert "100; it must show 0   <-- here" in told
 
 
+def test_nothing_is_promised_of_a_customer_before_the_first_order():
+    sends = [event(1, "o-1", "new", 100, "a")], [event(2, "o-1", "paid", 150, "b")]
+    rows = pd.DataFrame({"key": ["a"], "event": ["100"]})
+    looks = [Look(1, rows), Look(2, shown(a=100, b=0))]
+    told = as_text(history("b", TOTALS, TOTALS.keyed(sent(*sends)), looks))
+    assert told.splitlines()[-1].split(maxsplit=1)[1] == "0; it must show 150   <-- here"
+
+
 def test_only_customers_who_have_moved_get_a_new_bookmark():
     before = {"a": "1", "b": "1"}
     check_others({"a", "c"}, before, {"a": "2", "b": "1", "c": "2"})

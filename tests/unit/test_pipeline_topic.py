@@ -233,7 +233,9 @@ def test_another_topic_of_the_same_name_is_refused_at_the_start_and_while_it_run
     world.id = "id-2"
     with pytest.raises(Refused) as at_start:
         watch_of(world, monkeypatch)
-    for refused in (looked(watch), at_start.value):
+    with pytest.raises(Refused) as after_a_failure:
+        watch.check_id()
+    for refused in (looked(watch), at_start.value, after_a_failure.value):
         assert "deleted and recreated" in refused.what and "id-1" in refused.what
         assert "LAB_REPLAY_STREAM=true" in refused.next_step
         assert "An erased order then comes back" in refused.next_step

@@ -50,12 +50,29 @@ def find_answer(exercise_id: str, endpoints: Endpoints, which: str = OWN) -> Any
     """
     exercise = registry.exercise(exercise_id)
     cells = _own_cells(exercise) if which == OWN else _source_cells(exercise, which)
+    given = frozenset(target_of(exercise.id).given)
+    return _evaluated(exercise, cells, endpoints, Session(), given)
+
+
+def reference_of(exercise_id: str, endpoints: Endpoints, spark: Any) -> Any:
+    """Return an exercise's reference answer, which uses this Spark session."""
+    exercise = registry.exercise(exercise_id)
+    return _evaluated(exercise, _source_cells(exercise, REFERENCE), endpoints, spark)
+
+
+def _evaluated(
+    exercise: registry.Exercise,
+    cells: Iterable[tuple[str, str]],
+    endpoints: Endpoints,
+    spark: Any,
+    given: Set[str] = frozenset(),
+) -> Any:
+    """Return the value of an exercise's answer after the cells' statements that it needs."""
     statements = [s for name, code in cells for s in _statements(code, name)]
     [wanted] = [s.uses for s in _statements(exercise.answer, "<the answer>")]
-    given = GIVEN | set(target_of(exercise.id).given)
     lab = Lab(exercise.id[:2], endpoints)
-    namespace: dict[str, Any] = {"__name__": "__main__", "spark": Session(), "lab": lab}
-    for statement in needed(statements, wanted, given):
+    namespace: dict[str, Any] = {"__name__": "__main__", "spark": spark, "lab": lab}
+    for statement in needed(statements, wanted, GIVEN | given):
         _run(statement, namespace)
     return eval(exercise.answer, namespace)
 

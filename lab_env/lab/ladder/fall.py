@@ -18,7 +18,7 @@ SHOWN = ["key", "event", COMMIT]  # what is kept of an output's rows
 
 @dataclass(frozen=True)
 class Fall:
-    """What happened on a rung until the output was wrong, or the function failed.
+    """A rung up to its fall: the output was wrong, or the function failed.
 
     Args:
         sends: the ledger's frame, with the number of each send's `delivery` and its `value`.

@@ -52,6 +52,7 @@ class _Picture:
         self.history, self.y = history, HEAD
         self.bands: list[str] = []
         self.marks: list[str] = []
+        self.frames: set[str] = set()  # those of `FRAMES` that were drawn
         last = history.steps[-1]
         self.right = last.right if last.wrong else ()
         self.shown = last.events if last.wrong else ()
@@ -89,7 +90,7 @@ class _Picture:
         """Yield what the frames of two of the events mean."""
         x, y = SHOP[0], self.y + 8
         for kind, meaning in FRAMES.items():
-            if not any(f'{kind}" x=' in mark for mark in self.marks):
+            if kind not in self.frames:
                 continue
             yield _box((x, 22), y - 10, 12, f"tile event {kind}")
             yield _text(x + 30, y, meaning, "small")
@@ -118,7 +119,7 @@ class _Picture:
         self.y += _height(1) + GAP
 
     def _shown(self, step: Step, before: Sequence[str]) -> None:
-        """What a reader sees in the output: after a call of the function, or after its kill."""
+        """The output as a reader sees it: after a call of the function, or after its kill."""
         lines = list(_rows(step))
         height = _height(len(lines))
         middle = self.y + height // 2
@@ -142,11 +143,13 @@ class _Picture:
         self.marks.append(_text(CALL_X - CALL_WIDTH, self.y + 21, label, "small end"))
 
     def _kind(self, name: str, note: str) -> str:
-        """Return the CSS classes of an event's tile; the first wrong step names two of them."""
+        """Return the CSS classes of an event's tile, with its frame if the wrong step names it."""
         kind = note.split(":")[0] or "event"
-        if name in self.right:
-            return f"{kind} expected"
-        return f"{kind} mistaken" if name in self.shown else kind
+        frame = "expected" if name in self.right else "mistaken" if name in self.shown else ""
+        if not frame:
+            return kind
+        self.frames.add(frame)
+        return f"{kind} {frame}"
 
     def _tile(self, lane: tuple[int, int], lines: Sequence[tuple[str, str]], kind: str) -> int:
         """Draw a box with lines of text and their CSS classes; return its height."""

@@ -38,12 +38,15 @@ class Result:
 
     def outcome(self) -> str:
         """Return, for example, `rung 3: held after 21 s`."""
-        return f"rung {self.number}: {'held' if self.held else 'FELL'} after {self.seconds:.0f} s"
+        return f"rung {self.number}: {self._verdict}"
 
     def line(self) -> str:
         """Return the result as one line."""
-        word = "held" if self.held else "FELL"
-        return f"rung {self.number}, {self.title}: {word} after {self.seconds:.0f} s. {self.found}"
+        return f"rung {self.number}, {self.title}: {self._verdict}. {self.found}"
+
+    @property
+    def _verdict(self) -> str:
+        return f"{'held' if self.held else 'FELL'} after {self.seconds:.0f} s"
 
 
 @dataclass(frozen=True, repr=False)

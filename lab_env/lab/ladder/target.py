@@ -33,7 +33,7 @@ WORDS = {
 
 @dataclass(frozen=True)
 class Task:
-    """Where a call of the function reads and writes, and the number of the delivery before it.
+    """A call of the function: its source and destination, and the delivery before it.
 
     `since` has the offsets at which the delivery begins, by topic partition; `writer` is the number
     of the process, if several write.
@@ -49,7 +49,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the ledger says of an output: in words, and the keys that are wrong."""
+    """The ledger's verdict on an output: in words, and the keys that are wrong."""
 
     text: str = ""
     wrong: tuple[str, ...] = ()
@@ -91,7 +91,7 @@ class Target:
 
     def rows(self, stage: "Stage") -> pd.DataFrame:
         """Return the output, with columns `key` and `event`; no rows if there is none yet."""
-        return stage.look()
+        raise NotImplementedError
 
     def keyed(self, sends: pd.DataFrame) -> pd.DataFrame:
         """Return the ledger's sends with columns `key` and `event`; leave out what has no key."""
@@ -163,7 +163,7 @@ class EachMessageOnce(Target):
     promise = "Each message is in the output exactly once, resends and malformed ones too."
 
     def keyed(self, sends: pd.DataFrame) -> pd.DataFrame:
-        place = sends["partition"].astype(str) + ":" + sends["offset"].astype(str)
+        place = reconcile.place_of(sends)
         return sends.assign(key=place, event=place)
 
     def right(self, own: pd.DataFrame) -> list[str]:
@@ -187,18 +187,23 @@ def target_of(exercise_id: str) -> Target:
     return module.TARGETS[exercise_id]
 
 
-def delivered(spark: "SparkSession", task: Task) -> "DataFrame":
-    """Read a delivery's valid events, at rest; erasures are marked as deletes for Hudi."""
-    from lab_env.pipeline import parsing
-
-    since = json.dumps({task.topic: task.since}) if task.since else "earliest"
-    records = (
+def topic_at_rest(spark: "SparkSession", task: Task, since: str = "earliest") -> "DataFrame":
+    """Read the topic's records from some offsets on, given as Spark's `startingOffsets`."""
+    return (
         spark.read.format("kafka")
         .option("kafka.bootstrap.servers", task.bootstrap)
         .option("subscribe", task.topic)
         .option("startingOffsets", since)
         .load()
     )
+
+
+def delivered(spark: "SparkSession", task: Task) -> "DataFrame":
+    """Read a delivery's valid events, at rest; erasures are marked as deletes for Hudi."""
+    from lab_env.pipeline import parsing
+
+    since = json.dumps({task.topic: task.since}) if task.since else "earliest"
+    records = topic_at_rest(spark, task, since)
     return parsing.with_deletes(parsing.valid_events(parsing.parse(records)))
 
 

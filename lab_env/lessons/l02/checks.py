@@ -179,7 +179,9 @@ def reads_one_partition(lab, read_partition):
     events = [{"number": number} for number in range(many + few)]
     sent = {0: events[:many], 1: events[:few], 2: events[many:]}
     expired = {0: 40 + secrets.randbelow(40), 1: few}
-    producer = Producer({"bootstrap.servers": lab.endpoints.kafka_bootstrap})
+    # A retry of a producer without idempotence may change the sequence.
+    address = lab.endpoints.kafka_bootstrap
+    producer = Producer({"bootstrap.servers": address, "enable.idempotence": True})
     for partition, rows in sent.items():
         for event in rows:
             producer.produce(topic, json.dumps(event), partition=partition)

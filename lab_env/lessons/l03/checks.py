@@ -408,7 +408,9 @@ def _save_checkpoint(lab, path: str, batches: Mapping[int, Ranges]) -> None:
 def _send(lab, topic: str, messages: Sequence[bytes], partitions: int = 1) -> None:
     """Send messages to a topic's partitions in turn; create the topic if it is missing."""
     ensure_topic(lab.endpoints.kafka_bootstrap, topic, partitions)
-    producer = Producer({"bootstrap.servers": lab.endpoints.kafka_bootstrap})
+    # A retry of a producer without idempotence may change the sequence.
+    address = lab.endpoints.kafka_bootstrap
+    producer = Producer({"bootstrap.servers": address, "enable.idempotence": True})
     for place, message in enumerate(messages):
         producer.produce(topic, message, partition=place % partitions)
     producer.flush()

@@ -6,9 +6,17 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from lab_env.course.answers import Unreadable, as_pair
-from lab_env.lab.ladder.target import EachMessageOnce, Target, Task, Verdict, check_query
+from lab_env.lab.ladder.target import (
+    EachMessageOnce,
+    Target,
+    Task,
+    Verdict,
+    check_query,
+    topic_at_rest,
+)
 from lab_env.platform import store
 from lab_env.shop.events import EVENT_DDL
+from lab_env.shop.ledger.reconcile import place_of
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -81,11 +89,11 @@ class Split(Target):
 
     def rows(self, stage: "Stage") -> pd.DataFrame:
         rows = _look_below(stage, FILES)
-        return rows.assign(key=_places(rows))
+        return rows.assign(key=place_of(rows))
 
     def keyed(self, sends: pd.DataFrame) -> pd.DataFrame:
         # Not the result it belongs to: a history shows an event of a send by its time.
-        return sends.assign(key=_places(sends), event=sends["send_id"])
+        return sends.assign(key=place_of(sends), event=sends["send_id"])
 
     def right(self, own: pd.DataFrame) -> list[str]:
         return [DEAD_LETTER if kind.startswith("malformed") else ORDER for kind in own["kind"]]
@@ -141,10 +149,6 @@ def _look_below(stage: "Stage", folder: str) -> pd.DataFrame:
     return stage.look()
 
 
-def _places(frame: pd.DataFrame) -> pd.Series:
-    return frame["partition"].astype(str) + ":" + frame["offset"].astype(str)
-
-
 def _records(answer: object) -> "DataFrame":
     from lab_env.lessons.rows import as_dataframe
 
@@ -172,12 +176,7 @@ def _parsed(spark: "SparkSession", task: Task) -> "DataFrame":
     """Read the whole topic at rest, parsed as in the lesson."""
     from pyspark.sql import functions as F
 
-    records = (
-        spark.read.format("kafka")
-        .option("kafka.bootstrap.servers", task.bootstrap)
-        .option("subscribe", task.topic)
-        .load()
-    )
+    records = topic_at_rest(spark, task)
     schema, corrupt = f"{EVENT_DDL}, _corrupt STRING", {"columnNameOfCorruptRecord": "_corrupt"}
     event = F.from_json(F.col("value").cast("string"), schema, corrupt)
     return records.withColumn("event", event)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from lab_env.course.answers import Unreadable, as_text
+from lab_env.lab.ladder.answers import reference_of
 from lab_env.lab.ladder.target import Target, Task, delivered
 from lab_env.pipeline.options import DEMO_OPTIONS
 
@@ -29,7 +30,8 @@ ROW = (
     *("order_id", "customer_id", "status", "order_ts", "partition_date", "_hoodie_is_deleted"),
     "CAST(amount * 100 AS BIGINT) AS cents",
 )
-IMAGE = "order_id STRING, customer_id STRING, status STRING, cents BIGINT"
+# The exercises whose functions are the job: parsed, deltas, write_totals, begin_of_next_run.
+JOB = ("12.1", "12.3", "12.4", "12.5")
 # Half of a delivery's orders change before the job runs, the others while it runs.
 BEFORE, MEANWHILE = "crc32(order_id) % 2 = 0", "crc32(order_id) % 2 = 1"
 Upto = Mapping[str, str]  # the bookmark of each customer
@@ -45,7 +47,7 @@ class Totals(Target):
     )
     receipt = ("instant", "hold_after", f"{TOTALS}/")
     feeds = True
-    part = ""  # the learner's
+    part = ""  # the learner's, of `JOB`
 
     def feed(self, spark: "SparkSession", task: Task) -> None:
         _upsert(delivered(spark, task).where(BEFORE), task)
@@ -54,12 +56,10 @@ class Totals(Target):
 
     def call(self, function: Callable, spark: "SparkSession", task: Task) -> None:
         """Run the job twice, because the orders go on while it runs."""
-        job = {
-            "begin_of_next_run": begin_of_next_run,
-            "deltas": deltas,
-            "write_totals": write_totals,
-            self.part: function,
-        }
+        from lab_env.pipeline.session import endpoints_of_environment
+
+        job = {part: reference_of(part, endpoints_of_environment(), spark) for part in JOB}
+        job[self.part] = function
         _run(job, spark, task, lambda: _upsert(delivered(spark, task).where(MEANWHILE), task))
         _run(job, spark, task, lambda: None)
 
@@ -81,6 +81,8 @@ class Totals(Target):
         return sends.merge(had.rename(columns={"customer": "key"}), on="order_id")
 
     def right(self, own: pd.DataFrame) -> list[str]:
+        if not (own["customer"] == own["key"]).any():
+            return []  # no order has moved to this customer yet
         newest = own.sort_values("order_ts", kind="stable").drop_duplicates("order_id", keep="last")
         counted = newest[~newest["status"].isin(["cancelled", "erased"])]
         return [str(counted.loc[counted["customer"] == counted["key"], "cents"].sum())]
@@ -89,14 +91,14 @@ class Totals(Target):
 class Deltas(Totals):
     """`deltas(changes)` returns what each customer's total changes by."""
 
-    part = "deltas"
+    part = "12.3"
 
 
 class WriteTotals(Totals):
     """`write_totals(moved, upto, path)` commits new totals with their bookmark."""
 
     promise = f"{Totals.promise} The row of a customer without changes keeps its `upto`."
-    part = "write_totals"
+    part = "12.4"
 
     def call(self, function: Callable, spark: "SparkSession", task: Task) -> None:
         def and_check(moved: "DataFrame", upto: str, path: str) -> None:
@@ -110,7 +112,7 @@ class WriteTotals(Totals):
 class BeginOfNextRun(Totals):
     """`begin_of_next_run(totals)` returns the bookmark."""
 
-    part = "begin_of_next_run"
+    part = "12.5"
 
 
 def with_absent(totals: pd.DataFrame, customers: pd.Series) -> pd.DataFrame:
@@ -132,66 +134,24 @@ def check_others(moved: set[str], before: Upto, after: Upto) -> None:
             )
 
 
-def parsed(changes: "DataFrame") -> "DataFrame":
-    """Make columns of both images; an image that is not there is NULL."""
-    from pyspark.sql import functions as F
-
-    for image in ("before", "after"):
-        row = F.from_json(image, IMAGE)
-        changes = changes.withColumn(image, F.when(row["order_id"].isNotNull(), row))
-    return changes
-
-
-def begin_of_next_run(totals: str) -> str:
-    """Return up to which commit of the orders the totals count."""
-    from pyspark.sql import SparkSession
-
-    return _newest(SparkSession.active().read.format("hudi").load(totals), "upto")
-
-
-def deltas(changes: "DataFrame") -> "DataFrame":
-    """Return the cents to add to each customer's total."""
-    from pyspark.sql import functions as F
-
-    def worth(image: str):
-        counts = F.col(f"{image}.status") != "cancelled"
-        return F.when(counts, F.col(f"{image}.cents")).otherwise(0)
-
-    taken_off = changes.select("before.customer_id", (-worth("before")).alias("cents"))
-    put_on = changes.select("after.customer_id", worth("after"))
-    both = taken_off.union(put_on).where("customer_id IS NOT NULL")
-    return both.groupBy("customer_id").agg(F.sum("cents").alias("cents"))
-
-
-def write_totals(moved: "DataFrame", upto: str, path: str) -> None:
-    """Add to the totals of the customers in `moved`, and note up to where they count."""
-    query = """
-        SELECT customer_id, moved.cents + coalesce(kept.cents, 0) AS cents, {upto} AS upto
-        FROM {moved} AS moved LEFT JOIN {kept} AS kept USING (customer_id)
-    """
-    spark = moved.sparkSession
-    kept = spark.read.format("hudi").load(path)
-    _write_totals(spark.sql(query, upto=upto, moved=moved, kept=kept), path)
-
-
 def _run(
     job: Mapping[str, Callable], spark: "SparkSession", task: Task, meanwhile: Callable[[], None]
 ) -> None:
     """Add the changes since the bookmark to the totals; call `meanwhile` after reading them."""
     totals = _path(task, TOTALS)
-    begin = as_text(job["begin_of_next_run"](totals))
+    begin = as_text(job["12.5"](totals))
     window = {
         "hoodie.datasource.query.type": "incremental",
         "hoodie.datasource.query.incremental.format": "cdc",
         "hoodie.datasource.read.begin.instanttime": begin,
     }
     feed = spark.read.format("hudi").options(**window).load(_path(task, ORDERS))
-    changes = parsed(feed).cache()
+    changes = job["12.1"](feed).cache()
     found = changes.count()  # reads the feed now, before more orders come in
     meanwhile()
     if found:
-        moved = _as_deltas(job["deltas"](changes))
-        job["write_totals"](moved, _newest(changes, "ts_ms"), totals)
+        moved = _as_deltas(job["12.3"](changes))
+        job["12.4"](moved, _newest(changes, "ts_ms"), totals)
     changes.unpersist()
 
 

@@ -86,7 +86,7 @@ def phone_orders(seed: int) -> list[Order]:
 def send_orders(bootstrap: str, topic: str, orders: Iterable[Order]) -> None:
     """Send orders in sequence to partition 0 of a topic, which is created if missing."""
     ensure_topic(bootstrap, topic, partitions=1)
-    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all"})
+    producer = Producer({"bootstrap.servers": bootstrap, "enable.idempotence": True})
     for order in orders:
         producer.produce(topic, order.message(), partition=0)
     producer.flush()

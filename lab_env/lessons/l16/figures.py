@@ -40,6 +40,7 @@ def send_events(lab, topic: str, events: Iterable[dict]) -> None:
     producer = Producer(
         {
             "bootstrap.servers": lab.endpoints.kafka_bootstrap,
+            "enable.idempotence": True,
             "message.timeout.ms": int(TIMEOUT_S * 1000),
             "log_level": 2,
         }

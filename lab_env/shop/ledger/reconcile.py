@@ -274,15 +274,16 @@ def _winners(valid: pd.DataFrame) -> pd.DataFrame:
 def _malformed(sends: pd.DataFrame) -> pd.DataFrame:
     """Acknowledged malformed sends with their position in the topic and their reason."""
     acked = sends[(sends["state"] == "acked") & sends["kind"].str.startswith("malformed")]
-    return acked.assign(place=_place(acked), reason=acked["kind"].str.partition(":")[2])
+    return acked.assign(place=place_of(acked), reason=acked["kind"].str.partition(":")[2])
 
 
 def _dead_rows(frame) -> pd.DataFrame:
     rows = _to_pandas(frame, ["partition", "offset", "reason"])
-    return rows.assign(place=_place(rows))
+    return rows.assign(place=place_of(rows))
 
 
-def _place(frame: pd.DataFrame) -> pd.Series:
+def place_of(frame: pd.DataFrame) -> pd.Series:
+    """Return each message's `partition:offset`."""
     return frame["partition"].astype(str) + ":" + frame["offset"].astype(str)
 
 
