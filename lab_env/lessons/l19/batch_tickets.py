@@ -7,17 +7,23 @@ from pyspark.sql import DataFrame
 from lab_env.tables.hudi_rs import read_rows
 
 DAY = "2026-11-20"
+LOAD = "bulk_insert"
 # A procedure does not know the table's options, and these tables have no metadata table.
 PROCEDURE_OPTIONS = "hoodie.metadata.enable=false"
 
 
-def load_without_lookup(lab, options: dict[str, str], path: str) -> None:
-    """Ticket E: load changed orders as if they were new, so they have two rows each."""
+def load_without_lookup(lab, options: dict[str, str], path: str) -> str:
+    """Ticket E: load changed orders as if they were new; return the setting of that job.
+
+    Neither the rows nor the operations alone show the guilty commit: an upsert has since rewritten
+    both rows of ten orders, and the job's next run did no harm, because its orders were new.
+    """
     _write(lab, options, path, _orders(lab, range(300), minute=0), "upsert")
-    _write(lab, options, path, _orders(lab, range(40, 80), minute=1, amount=15), "bulk_insert")
-    # The same job's next run does no harm, because its orders are new. The timeline alone
-    # therefore does not show which of the two commits is to blame.
-    _write(lab, options, path, _orders(lab, range(300, 340), minute=2), "bulk_insert")
+    _write(lab, options, path, _orders(lab, range(40, 80), minute=1, amount=15), LOAD)
+    _write(lab, options, path, _orders(lab, range(300, 340), minute=2), LOAD)
+    paid = _orders(lab, range(40, 50), minute=3, status="paid", amount=15)
+    _write(lab, options, path, paid, "upsert")
+    return f"hoodie.datasource.write.operation={LOAD}"
 
 
 def plan_without_executing(lab, options: dict[str, str], path: str) -> str:

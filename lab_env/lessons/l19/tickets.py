@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import pandas as pd
 
 from lab_env.lessons.l19.batch_tickets import (
+    LOAD,
     doubled_rows,
     load_without_lookup,
     plan_without_executing,
@@ -88,8 +89,8 @@ def hand_over(
 
     Returns:
         One row per ticket: complaint, topic, checkpoint, table, `says_behind`, the lag in messages
-        that the stream itself reports, and `error`, what the job's log says; fields that do not
-        apply are empty.
+        that the stream itself reports, and `job`, a line of the job's settings or log; fields that
+        do not apply are empty.
     """
     live = lab.path(LIVE)
     overlay_table(lab, live, table_of(lab, "B"))
@@ -100,8 +101,10 @@ def hand_over(
     says = {"B": _replace_checkpoint(lab, options)}
     _keep_a_savepoint(lab, options)
     says["D"] = _read_two_of_three(lab, sends)
-    load_without_lookup(lab, options, table_of(lab, "E"))
-    errors = {"F": plan_without_executing(lab, options, table_of(lab, "F"))}
+    jobs = {
+        "E": f"the load's settings: {load_without_lookup(lab, options, table_of(lab, 'E'))}",
+        "F": f"the correction's log: {plan_without_executing(lab, options, table_of(lab, 'F'))}",
+    }
     rows = [
         (name, text, topic_of(lab, name), checkpoint_of(lab, name), table_of(lab, name))
         for name, text in COMPLAINTS.items()
@@ -120,7 +123,7 @@ def hand_over(
         topic, checkpoint = topic_of(lab, name), checkpoint_of(lab, name)
         lab.watch(f"ticket-{name.lower()}", topic=topic, checkpoint=checkpoint, **table)
     _wait_until_measured(lab, [f"ticket-{name.lower()}" for name in WITH_STREAM])
-    return tickets.assign(says_behind=pd.Series(says), error=pd.Series(errors)).fillna("")
+    return tickets.assign(says_behind=pd.Series(says), job=pd.Series(jobs)).fillna("")
 
 
 def _run(writer, checkpoint: str) -> str:
@@ -213,7 +216,7 @@ class Evidence:
             REPLACED: "Its number is the newest batch that a commit of the table knows",
             NO_COMPACTION: "Its number is how many logs a query merges, of all days",
             SAVEPOINT: "Its number is the instant that the savepoint keeps",
-            NOT_LOOKED_UP: "Its number is the instant of the commit that wrote the second rows",
+            NOT_LOOKED_UP: "Its number is the instant of the commit that added the second rows",
             NOT_EXECUTED: "Its number is the instant of the plan",
         }[self.cause]
 
@@ -229,7 +232,7 @@ class Evidence:
             NO_COMPACTION: f"{self.name}: {self.number} logs, unseen by the board.",
             SAVEPOINT: f"{self.name}: the files of {self.number} are kept.",
             NOT_LOOKED_UP: (
-                f"{self.name}: {self.doubled} orders have a second row, written by {self.number}."
+                f"{self.name}: {self.doubled} orders have a second row, added by {self.number}."
             ),
             NOT_EXECUTED: f"{self.name}: the plan {self.number} blocks updates.",
         }[self.cause]
@@ -305,10 +308,17 @@ def evidence_of(lab) -> dict[str, Evidence]:
         "B": (REPLACED, facts["B"]["table_batch"]),
         "C": (SAVEPOINT, int(kept[0])),
         "D": (NOT_READ, max(facts["D"]["lag"].values())),
-        "E": (NOT_LOOKED_UP, int(doubled["E"]["_hoodie_commit_time"].max())),
+        "E": (NOT_LOOKED_UP, _load_of(pictures["E"], doubled["E"])),
         "F": (NOT_EXECUTED, int(plans[0])),
     }
     return {name: Evidence(name, *proof, **facts[name]) for name, proof in proofs.items()}
+
+
+def _load_of(picture: Snapshot, doubled: pd.DataFrame) -> int:
+    """Return the instant of the load that wrote some of the doubled rows."""
+    writers = set(doubled["_hoodie_commit_time"])
+    (load,) = (at for at in writers if picture.commit(at).operation == LOAD.upper())
+    return int(load)
 
 
 def _facts(picture: Snapshot) -> dict:
