@@ -106,7 +106,9 @@ def test_every_cause_has_something_said_against_it():
     for evidence in (
         Evidence("A", NO_COMPACTION, 5, {0: 0, 1: 0}, logs=5, table_batch=6, checkpoint_batch=6),
         Evidence("C", SAVEPOINT, 20261120120000000, logs=0, savepoints=1, merge_on_read=False),
-        Evidence("E", NOT_LOOKED_UP, 20261120120000000, logs=0, doubled=40, merge_on_read=False),
+        Evidence(
+            "E", NOT_LOOKED_UP, 20261120120000000, logs=0, doubled=lambda: 40, merge_on_read=False
+        ),
         Evidence("F", NOT_EXECUTED, 20261120120000000, pending=2, planned=True, logs=0),
     ):
         assert all(evidence.against(cause) for cause in CAUSES)

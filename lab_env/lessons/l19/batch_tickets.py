@@ -27,13 +27,12 @@ def load_without_lookup(lab, options: dict[str, str], path: str) -> str:
 
 
 def plan_without_executing(lab, options: dict[str, str], path: str) -> str:
-    """Ticket F: plan a clustering and never execute it; return the error of the corrections."""
-    for first in (0, 100):  # two file groups, so that there is something to cluster
-        _write(lab, options, path, _orders(lab, range(first, first + 100), minute=0), "insert")
+    """Ticket F: plan a clustering and never execute it; return the error of a correction."""
+    # Each of the two tasks writes a file, so that there is something to cluster.
+    _write(lab, options, path, _orders(lab, range(200), minute=0, tasks=2), "bulk_insert")
     lab.spark.sql(
         f"CALL run_clustering(path => '{path}', op => 'schedule', options => '{PROCEDURE_OPTIONS}')"
     )
-    correct(lab, options, path)
     _write(lab, options, path, _orders(lab, range(200, 220), minute=1), "insert")
     return correct(lab, options, path)
 
@@ -54,12 +53,14 @@ def doubled_rows(lab, path: str) -> pd.DataFrame:
     return rows[rows.duplicated(["order_id", "partition_date"], keep=False)]
 
 
-def _orders(lab, numbers: range, minute: int, status: str = "new", amount: int = 10) -> DataFrame:
+def _orders(
+    lab, numbers: range, minute: int, status: str = "new", amount: int = 10, tasks: int = 1
+) -> DataFrame:
     return lab.spark.sql(f"""
         SELECT concat('O-', id) AS order_id, '{status}' AS status,
                CAST({amount} AS DECIMAL(12, 2)) AS amount,
                TIMESTAMP '{DAY} 12:0{minute}:00' AS order_ts, '{DAY}' AS partition_date
-        FROM range({numbers.start}, {numbers.stop}, 1, 1)
+        FROM range({numbers.start}, {numbers.stop}, 1, {tasks})
     """)
 
 

@@ -6,8 +6,9 @@ affected.
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import pandas as pd
 
@@ -205,7 +206,8 @@ class Evidence:
     savepoints: int = 0
     pending: int = 0  # number of instants that are not complete
     planned: bool = False  # True if the timeline has a clustering plan that waits
-    doubled: int = 0  # number of orders that have several rows in one partition
+    # Reads the table: number of orders that have several rows in one partition.
+    doubled: Callable[[], int] = lambda: 0
     merge_on_read: bool = True  # True if the table may have logs
 
     @property
@@ -232,7 +234,7 @@ class Evidence:
             NO_COMPACTION: f"{self.name}: {self.number} logs, unseen by the board.",
             SAVEPOINT: f"{self.name}: the files of {self.number} are kept.",
             NOT_LOOKED_UP: (
-                f"{self.name}: {self.doubled} orders have a second row, added by {self.number}."
+                f"{self.name}: {self.doubled()} orders have a second row, added by {self.number}."
             ),
             NOT_EXECUTED: f"{self.name}: the plan {self.number} blocks updates.",
         }[self.cause]
@@ -249,7 +251,7 @@ class Evidence:
             NO_COMPACTION: self._logs(),
             SAVEPOINT: f"its table has {self.savepoints} savepoints.",
             UNFINISHED: self._pending(),
-            NOT_LOOKED_UP: no_table or "no order is there twice.",
+            NOT_LOOKED_UP: no_table or self._rows(),
             MOVED: no_table or self._rows(),
             NOT_EXECUTED: no_table or "no plan waits on its timeline.",
         }[cause]
@@ -264,9 +266,10 @@ class Evidence:
         )
 
     def _rows(self) -> str:
-        if not self.doubled:
+        doubled = self.doubled()
+        if not doubled:
             return "no order is there twice."
-        return f"the rows of each of the {self.doubled} doubled orders are in one partition."
+        return f"the rows of each of the {doubled} doubled orders are in one partition."
 
     def _batches(self) -> str:
         if self.table_batch is None:
@@ -291,9 +294,8 @@ class Evidence:
 def evidence_of(lab) -> dict[str, Evidence]:
     """Measure all tickets without Spark; return the evidence by ticket."""
     pictures = {name: lab.xray(table_of(lab, name)) for name in WITH_TABLE}
-    doubled = {name: doubled_rows(lab, table_of(lab, name)) for name in WITH_TABLE}
-    facts = {"D": {}} | {
-        name: _facts(picture) | {"doubled": doubled[name]["order_id"].nunique()}
+    facts: dict[str, dict] = {"D": {}} | {
+        name: _facts(picture) | {"doubled": partial(_doubled, lab, name)}
         for name, picture in pictures.items()
     }
     for name in WITH_STREAM:
@@ -308,10 +310,14 @@ def evidence_of(lab) -> dict[str, Evidence]:
         "B": (REPLACED, facts["B"]["table_batch"]),
         "C": (SAVEPOINT, int(kept[0])),
         "D": (NOT_READ, max(facts["D"]["lag"].values())),
-        "E": (NOT_LOOKED_UP, _load_of(pictures["E"], doubled["E"])),
+        "E": (NOT_LOOKED_UP, _load_of(pictures["E"], doubled_rows(lab, table_of(lab, "E")))),
         "F": (NOT_EXECUTED, int(plans[0])),
     }
     return {name: Evidence(name, *proof, **facts[name]) for name, proof in proofs.items()}
+
+
+def _doubled(lab, name: str) -> int:
+    return doubled_rows(lab, table_of(lab, name))["order_id"].nunique()
 
 
 def _load_of(picture: Snapshot, doubled: pd.DataFrame) -> int:
