@@ -1,5 +1,5 @@
 #!/bin/sh
-# Runs versitygw (on PATH) with the arguments and keys that the lab gives MinIO:
+# Runs VersityGW (`versitygw` on PATH) with the arguments and keys that the lab gives MinIO:
 #     LAB_MINIO_BINARY=$PWD/tests/integration/versitygw.sh lab tour
 # Objects are files below minio/versitygw in LAB_HOME, so MinIO's tables stay what they are.
 [ "$1" = server ] || exec versitygw "$@"
