@@ -502,7 +502,8 @@ def demo(
 ) -> None:
     """Open a five-minute demo, with its table written and Spark warm.
 
-    The demos: `snapshot`, `read-optimised`, `time-travel`, `incremental`, `cdc`.
+    The demos: `snapshot`, `read-optimised`, `time-travel`, `incremental`, `cdc`,
+    `exactly-once`.
     """
     from lab_env.course.publishing import demos
     from lab_env.platform import services
@@ -658,7 +659,7 @@ def testout(
 @app.command(epilog="Example: lab attack 04.2 --rung 3 --seed 17")
 def attack(
     exercise: Annotated[
-        str, typer.Argument(help="an exercise of 03, 04, 12, 14, 15, 17 or 18, as 04.2")
+        str, typer.Argument(help="an exercise of 03, 04, 06, 11, 12, 14, 15, 17 or 18, as 04.2")
     ],
     rung: Annotated[int | None, typer.Option(min=1, help="climb only this rung")] = None,
     seed: Annotated[
@@ -928,6 +929,37 @@ def author_mutants(
         out.print(f"{name}  {trial.tried} mutants: {counts}, {len(trial.survived)} passed")
         for change in trial.survived:
             out.print(escape(f"      {change}"))
+
+
+@author.command("ladder", epilog="Example: lab author ladder 04.2")
+def author_ladder(
+    exercise: Annotated[str, typer.Argument(help="an exercise; by default all")] = "",
+    seed: Annotated[int, typer.Option(min=0, help="decides the events")] = 17,
+) -> None:
+    """Attack a lesson's own answers: right ones must hold, wrong ones fall.
+
+    The rung of each fall must be that of the table. For all exercises it takes about an hour.
+    """
+    from lab_env.lab.ladder.attack import rungs_of
+    from lab_env.lab.ladder.proof import trials
+    from lab_env.lab.ladder.rungs import RUNGS
+    from lab_env.lab.ladder.target import target_of
+    from lab_env.platform import services
+
+    chosen = [rungs_of(exercise)[0]] if exercise else list(RUNGS)
+    surprises = []
+    with _progress() as say:
+        endpoints = services.up(progress=say)
+        if more := [name for each in chosen for name in target_of(each).services]:
+            services.up(more, say)
+        for trial in trials(endpoints, chosen, seed, say):
+            out.print(escape(str(trial)))
+            surprises += [str(trial)] if trial.fell != trial.expected else []
+    if surprises:
+        raise LabError(
+            f"{len(surprises)} answers did not climb as expected.",
+            "mend the exercise's target, or FALLS in lab_env/lab/ladder/rungs.py.",
+        )
 
 
 @author.command("stats", epilog="Example: lab author stats")

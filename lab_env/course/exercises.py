@@ -184,6 +184,12 @@ def _other_ways(exercise: registry.Exercise) -> str:
     return f'`lab.solution("{exercise.id}")` shows {ways}.' if others else ""
 
 
+def is_reference(exercise_id: str, answer: Any) -> bool:
+    """True if an answer is the function that `use_reference` has defined, not the learner's own."""
+    code = getattr(answer, "__code__", None)
+    return code is not None and code.co_filename == f"{REFERENCE} {exercise_id}>"
+
+
 def run_cell(code: str, name: str, namespace: dict) -> None:
     """Run a cell's code with a notebook's variables; magics work only inside IPython."""
     shell = namespace.get("get_ipython")

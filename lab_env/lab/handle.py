@@ -8,14 +8,16 @@ import re
 import secrets
 import shutil
 import sys
+from collections.abc import Callable
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from html import escape
 from pathlib import Path
 
 import pandas as pd
 
 from lab_env.course.copies import known_demos, known_lessons
-from lab_env.course.exercises import Exercises
+from lab_env.course.exercises import Exercises, is_reference
 from lab_env.course.known_errors import explain_errors
 from lab_env.course.outcomes import Card, Outcome
 from lab_env.course.progress import CourseProgress
@@ -333,11 +335,19 @@ class Lab:
         """Run the reference answer in the notebook, unless you have solved the exercise there."""
         return self.exercises.use_reference(exercise_id, vars(sys.modules["__main__"]))
 
-    def attack(self, exercise_id: str, *rungs: int, seed: int | None = None, shrink: bool = False):
+    def attack(
+        self,
+        exercise_id: str,
+        *rungs: int,
+        answer: Callable | None = None,
+        seed: int | None = None,
+        shrink: bool = False,
+    ):
         """Attack your answer to an exercise, in a process of its own; return what it survived.
 
         Args:
             rungs: numbers of the rungs to climb; by default all, until your answer falls.
+            answer: another function to attack; its climb does not count as yours.
             seed: the same seed gives the same events.
             shrink: after a fall, look for fewer events that suffice.
         """
@@ -345,10 +355,14 @@ class Lab:
 
         services.require_reachable(self.endpoints)
         exercise_id, _ = ladder.rungs_of(exercise_id)
-        answer = self.exercises.answer(exercise_id, vars(sys.modules["__main__"]))
+        given = "" if answer is None else getattr(answer, "__name__", "your function")
+        if answer is None:
+            answer = self.exercises.answer(exercise_id, vars(sys.modules["__main__"]))
         climb = ladder.attack(
             self.endpoints, self.namespace, exercise_id, answer, rungs, seed, shrink=shrink
         )
+        which = "reference" if is_reference(exercise_id, answer) else ""
+        climb = replace(climb, which=which, given=given)
         climb.keep()
         return climb
 

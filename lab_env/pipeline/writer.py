@@ -326,9 +326,7 @@ def run(job: Job, progress_log: ProgressLog, stop: threading.Event) -> int:
             raise source.error
         failed = [query for query in queries if not query.isActive and query.exception()]
         if failed:
-            if source:
-                source.check_id()
-            return _failed(job, progress_log, failed[0])
+            return _failed(job, progress_log, failed[0], source)
         stop.wait(POLL_SECONDS)
     if source:
         source.stop()
@@ -337,7 +335,7 @@ def run(job: Job, progress_log: ProgressLog, stop: threading.Event) -> int:
     _note_progress(progress_log, queries)
     failed = [query for query in queries if query.exception()]
     if failed:
-        return _failed(job, progress_log, failed[0])
+        return _failed(job, progress_log, failed[0], source)
     memory = memory_use(spark.sparkContext._jvm)
     progress_log.state("stopped", memory={name: asdict(use) for name, use in memory.items()})
     spark.stop()
@@ -399,7 +397,9 @@ def claim(endpoints: Endpoints, job: Job, sink: str) -> dict[str, str]:
     return claimed | reachable | job.hudi | locked
 
 
-def _failed(job: Job, progress_log: ProgressLog, query) -> int:
+def _failed(job: Job, progress_log: ProgressLog, query, source: TopicWatch | None) -> int:
+    if source:
+        source.check_id()
     error = explained(query.exception(), Path(job.log))
     error = progress_log.end("failed", error, query.name)
     print(f"query {query.name} failed: {error}", flush=True)

@@ -9,9 +9,9 @@ PROOF = '# %% proof="The write made one log and no base file."'
 SNAPSHOT = (LESSONS / "demos" / "snapshot.py").read_text()
 
 
-def test_there_is_a_demo_for_each_query_type_and_all_keep_the_rules():
+def test_there_are_six_demos_and_all_keep_the_rules():
     demos = [read_lesson(path) for path in demo_sources(LESSONS)]
-    names = ["cdc", "incremental", "read-optimised", "snapshot", "time-travel"]
+    names = ["cdc", "exactly-once", "incremental", "read-optimised", "snapshot", "time-travel"]
     assert [demo.name for demo in demos] == names
     assert [problem for demo in demos for problem in problems_of_demo(demo)] == []
 

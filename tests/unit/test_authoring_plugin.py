@@ -71,6 +71,10 @@ def test_a_proof_that_fails_is_named_with_what_differs():
             {"solutions/21": 151.0, "solutions/b": 9, "solutions/c": 9},
             ["solutions/21 used 151 s; 150"],
         ),
+        (
+            {"notebooks/demos/exactly-once.ipynb": 151.0},
+            ["notebooks/demos/exactly-once.ipynb used 151 s; 150"],
+        ),
         # Neither a demo nor the other folder makes room.
         (
             {"notebooks/a": 46.0, "notebooks/demos/b": 10.0, "solutions/a": 10.0},

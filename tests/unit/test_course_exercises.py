@@ -11,7 +11,7 @@ import pytest
 from lab_env.course import progress
 from lab_env.course.authoring.other_answers import try_answers
 from lab_env.course.checking import check, checks_in, expect, unfilled
-from lab_env.course.exercises import Exercises
+from lab_env.course.exercises import Exercises, is_reference
 from lab_env.course.outcomes import Card
 from lab_env.course.progress import CourseProgress
 from lab_env.course.registry import lessons
@@ -231,6 +231,14 @@ def test_the_reference_answer_is_brought_only_when_unsolved(exercises):
     names["total"] = "mine"
     assert "your own answer" in repr(exercises.use_reference("77.1", names))
     assert names["total"] == "mine"
+
+
+def test_the_reference_function_is_told_from_the_learners_own(home):
+    names = {}
+    Exercises(None).use_reference("17.3", names)
+    assert is_reference("17.3", names["deliver"]) and not is_reference("17.2", names["deliver"])
+    exec("def deliver(rows, batch, table): pass", names)
+    assert not is_reference("17.3", names["deliver"]) and not is_reference("17.3", ...)
 
 
 def test_an_unknown_exercise_names_those_of_the_lesson(exercises):

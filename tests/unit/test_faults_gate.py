@@ -146,6 +146,17 @@ def test_a_client_that_waits_for_100_continue_gets_it(gate):
     assert FakeStore.got[0][2] == b"ok" and "Expect" not in FakeStore.got[0][3]
 
 
+def test_a_connection_outlives_the_stores_limit_for_idle_ones(gate, monkeypatch):
+    monkeypatch.setattr(FakeStore, "timeout", 0.2)
+    connection = http.client.HTTPConnection(gate.url.removeprefix("http://"), timeout=10)
+    for body in (b"1", b"2"):
+        connection.request("PUT", f"/lakehouse/{DATA}", body)
+        connection.getresponse().read()
+        time.sleep(0.6)
+    connection.close()
+    assert [body for _, _, body, _ in FakeStore.got] == [b"1", b"2"]
+
+
 def test_one_connection_serves_many_requests(gate):
     connection = http.client.HTTPConnection(gate.url.removeprefix("http://"), timeout=10)
     for number in range(3):

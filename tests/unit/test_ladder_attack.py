@@ -2,6 +2,7 @@
 
 import json
 import signal
+import sys
 from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace
@@ -11,6 +12,8 @@ import pandas as pd
 import pytest
 
 from lab_env.course import progress
+from lab_env.lab import handle
+from lab_env.lab.handle import Lab
 from lab_env.lab.job import worker
 from lab_env.lab.job.process import JobFailed
 from lab_env.lab.ladder import attack as ladder
@@ -38,7 +41,7 @@ class PlayedGate:
     def obey(self, *rules):
         self.stage.armed += [(rule.kind, rule.action) for rule in rules]
 
-    def arm(self, kind, action, part, seconds=0):
+    def arm(self, kind, action, k=1, part="", seconds=0):
         self.stage.armed.append((kind, action))
         request = SimpleNamespace(key=f"{part}/orders_cow/f.parquet") if self.stage.hit else None
         return SimpleNamespace(wait=lambda seconds: self.stage.hit, request=request)
@@ -167,6 +170,7 @@ def test_a_right_answer_climbs_all_rungs_and_leaves_nothing(stage):
     assert all(process.killed for process in stage.processes)
     assert len(stage.removed) == 2 * rungs  # topic and folder of each
     assert f"held {rungs} of {rungs} rungs" in repr(done) and done._repr_html_()
+    assert "No rung deletes the checkpoint" in repr(done)
 
 
 def test_a_process_lives_until_a_rung_kills_it(stage):
@@ -187,6 +191,9 @@ def test_an_answer_falls_with_a_history_and_a_command_that_repeats_it(stage):
     assert "<-- here" in text and "lab attack 04.2 --rung 1 --seed 17" in text
     assert "held 0 of 1 rungs (7 in all)" in text
     assert "--seed 17 --answer wrong-1" in repr(replace(done, which="wrong-1"))
+    given = repr(replace(done, given="append"))
+    assert "Exercise 04.2, append: held 0" in given
+    assert 'lab.attack("04.2", 1, answer=append, seed=17)' in given and "`shrink=True`" in given
 
 
 def test_a_notebook_shows_the_picture_and_a_terminal_the_text(stage):
@@ -225,7 +232,10 @@ def test_a_fall_without_a_history_has_no_picture(stage):
 
 def test_only_the_learners_own_whole_climb_counts(stage):
     climb(1).keep()
-    replace(climb(), which="reference").keep()
+    reference = replace(climb(), which="reference")
+    reference.keep()
+    assert "counts your own answer, not `reference`" in repr(reference)
+    replace(climb(), given="append").keep()
     assert progress.read()["ladder"] == {}
     climb().keep()
     best = progress.read()["ladder"]["04.2"]
@@ -233,6 +243,21 @@ def test_only_the_learners_own_whole_climb_counts(stage):
     stage.edit = lambda rows: rows[1:]
     climb().keep()
     assert progress.read()["ladder"]["04.2"] == best
+
+
+def test_a_notebook_attacks_its_own_answer_or_another_function(stage, monkeypatch):
+    main = sys.modules["__main__"]
+    monkeypatch.setattr(handle.services, "require_reachable", lambda endpoints: None)
+    monkeypatch.setattr(main, "start_table", ..., raising=False)
+    lab = Lab("04", ENDPOINTS)
+    lab.use_reference("04.2")
+    assert lab.attack("04.2").which == "reference"
+    assert lab.attack("04.2", answer=start_table).given == "start_table"
+    assert progress.read()["ladder"] == {}
+    monkeypatch.setattr(main, "start_table", start_table)
+    own = lab.attack("04.2", seed=17)
+    assert (own.which, own.given, own.seed) == ("", "", 17)
+    assert progress.read()["ladder"]["04.2"]["held"] == len(RUNGS["04.2"])
 
 
 def test_a_fall_shrinks_to_the_events_of_one_order(stage):

@@ -1,14 +1,20 @@
 """The ladder's events are hard enough on every seed, and the right table is well defined."""
 
+import json
+from dataclasses import replace
+
 import pytest
 
 from lab_env.course import registry
 from lab_env.lab.ladder.rungs import (
     DISTURBED,
+    FALLS,
+    IN_NOTEBOOK,
     RUNGS,
     SENDS,
     late_and_twice,
     malformed_between,
+    with_new_field,
     with_only,
 )
 from lab_env.lab.ladder.target import target_of
@@ -21,6 +27,13 @@ def test_each_exercise_of_the_ladder_exists_and_its_function_can_be_called():
     for exercise_id in RUNGS:
         assert registry.exercise(exercise_id).id == exercise_id
         assert target_of(exercise_id).promise
+
+
+def test_for_each_wrong_answer_the_table_says_where_it_falls():
+    assert FALLS.keys() == RUNGS.keys()
+    for exercise_id, falls in FALLS.items():
+        assert len(falls) == len(registry.exercise(exercise_id).wrong), exercise_id
+        assert all(IN_NOTEBOOK <= rung <= len(RUNGS[exercise_id]) for rung in falls)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -72,3 +85,11 @@ def test_a_rung_with_fewer_events_has_as_many_deliveries_and_none_is_empty():
     assert [len(part) for part in small] == [1, 1, 1] and small[2] == [last[0]]
     assert small[0][0] in first and not small[0][0].kind.startswith("malformed")
     assert small[1] == [alone[0]]
+
+
+def test_a_new_field_comes_after_the_first_delivery_and_changes_nothing_else():
+    before, after = late_and_twice(3), with_new_field(3)
+    assert after[0] == before[0]
+    for old, new in zip(before[1] + before[2], after[1] + after[2], strict=True):
+        assert json.loads(new.value) == json.loads(old.value) | {"coupon": "SPRING"}
+        assert replace(new, value=old.value) == old

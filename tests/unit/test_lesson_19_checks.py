@@ -11,7 +11,14 @@ from lab_env.course.answers import Unreadable
 from lab_env.lab.monitor.metrics import METRICS
 from lab_env.lessons.l19 import scenarios
 from lab_env.lessons.l19.checks import FAULTS, as_rules, by_partition, days_of, made_up_days
-from lab_env.lessons.l19.tickets import CAUSES, NO_COMPACTION, SAVEPOINT, Evidence
+from lab_env.lessons.l19.tickets import (
+    CAUSES,
+    NO_COMPACTION,
+    NOT_EXECUTED,
+    NOT_LOOKED_UP,
+    SAVEPOINT,
+    Evidence,
+)
 
 SPACE = "anna-lesson-19"
 RULE = {"alert": "A", "expr": "x > 5", "for": "3s"}
@@ -99,5 +106,9 @@ def test_every_cause_has_something_said_against_it():
     for evidence in (
         Evidence("A", NO_COMPACTION, 5, {0: 0, 1: 0}, logs=5, table_batch=6, checkpoint_batch=6),
         Evidence("C", SAVEPOINT, 20261120120000000, logs=0, savepoints=1, merge_on_read=False),
+        Evidence(
+            "E", NOT_LOOKED_UP, 20261120120000000, logs=0, doubled=lambda: 40, merge_on_read=False
+        ),
+        Evidence("F", NOT_EXECUTED, 20261120120000000, pending=2, planned=True, logs=0),
     ):
         assert all(evidence.against(cause) for cause in CAUSES)

@@ -1,9 +1,14 @@
-"""The code host's workflows pin actions by digest, and have no unneeded permissions."""
+"""The code host's workflows pin actions by digest, need few permissions, and run what exists."""
 
 import re
+import shlex
 
 import pytest
+import typer
+import yaml
 
+from lab_env.cli import app
+from lab_env.platform.install import java
 from lab_env.platform.settings import REPOSITORY
 
 WORKFLOWS = sorted((REPOSITORY / ".github" / "workflows").glob("*.yml"))
@@ -22,3 +27,38 @@ def test_a_workflow_names_its_actions_by_digest_and_reads_unless_a_job_says_othe
 def test_all_workflows_use_the_same_version_of_an_action():
     used = {one for path in WORKFLOWS for one in re.findall(r"uses: (.+)", path.read_text())}
     assert len({one.split("@")[0] for one in used}) == len(used)
+
+
+def test_other_platforms_take_a_learners_first_steps():
+    platforms = yaml.safe_load((REPOSITORY / ".github/workflows/platforms.yml").read_text())
+    lab = platforms["jobs"]["lab"]
+    machines = [machine["machine"] for machine in lab["strategy"]["matrix"]["include"]]
+    assert [name for name in machines if name.endswith("-arm")] and machines[0].startswith("macos")
+    runs = [step["run"] for step in lab["steps"] if "run" in step]
+    assert runs[1:] == ["make setup", 'sh -c "$FIRST_STEPS"']
+    steps = [shlex.split(line) for line in platforms["env"]["FIRST_STEPS"].splitlines()]
+    assert [step[1] for step in steps if step[0] == ".venv/bin/lab"] == ["up", "tour", "down"]
+    for step in steps:
+        if step[0] == ".venv/bin/lab":
+            _parse(step[1:])
+        assert all(
+            (REPOSITORY / word).exists() for word in step if word.endswith((".py", ".ipynb"))
+        )
+
+
+def test_a_linux_arm64_machine_installs_the_java_that_set_up_asks_for(monkeypatch):
+    monkeypatch.setattr(java.sys, "platform", "linux")
+    monkeypatch.setattr(java.platform, "machine", lambda: "aarch64")
+    with pytest.raises(java.LabError) as asked:
+        java._refuse_where_none_can_be_fetched()
+    workflow = (REPOSITORY / ".github/workflows/platforms.yml").read_text()
+    (package,) = re.findall(r"install -y -qq (\S+)", workflow)
+    assert f"apt install {package}," in asked.value.next_step
+
+
+def _parse(arguments: list[str]) -> None:
+    """Parse a command of the lab; raise an error if there is none, or no such option."""
+    group = typer.main.get_command(app)
+    with group.make_context("lab", list(arguments)) as context:
+        name, command, rest = group.resolve_command(context, arguments)
+        command.make_context(name, rest, parent=context)

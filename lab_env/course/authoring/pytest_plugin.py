@@ -34,8 +34,8 @@ from lab_env.platform.jvm import EXIT_SECONDS, MemoryUse, nearly_full
 # They hardly depend on the machine's other work. Worked notebooks also try every wrong answer.
 BUDGETS = {"notebooks": (45, 60), "solutions": (75, 100)}
 DEMO_SECONDS = 60
-# Lessons that start several Sparks: the benchmark, the cluster, the learner's own pipeline.
-LONG_LESSONS, LONG_SECONDS = ("21", "22"), 150
+# Notebooks that start several Sparks: the cluster, the learner's own pipeline, streams to kill.
+LONG, LONG_SECONDS = ("21", "22", "exactly-once"), 150
 MARGIN = 1.5  # beside other work a notebook uses half as much again
 # Elapsed seconds until a section can begin, where `ENTRY_LIMIT_S` is too few: what 15e looks back
 # on are the failures of the section above it, a killed connector, a lost slot and a new snapshot.
@@ -195,7 +195,7 @@ def late_sections(seconds: dict[str, float], processes: int, margin: float = 1.0
 
 
 def _most_seconds_to_enter(section: str) -> float:
-    most = LONG_SECONDS if section.startswith(LONG_LESSONS) else ENTRY_LIMIT_S
+    most = LONG_SECONDS if section.startswith(LONG) else ENTRY_LIMIT_S
     return LATE_SECTIONS.get(section, most)
 
 
@@ -213,10 +213,9 @@ def over_budget(seconds: dict[str, float], margin: float = 1.0) -> list[str]:
 
 
 def _most_seconds(name: str) -> float:
-    if _is_demo(name):
-        return DEMO_SECONDS
-    folder, _, file = name.partition("/")
-    return LONG_SECONDS if file.startswith(LONG_LESSONS) else BUDGETS[folder][1]
+    if Path(name).name.startswith(LONG):
+        return LONG_SECONDS
+    return DEMO_SECONDS if _is_demo(name) else BUDGETS[name.partition("/")[0]][1]
 
 
 def _is_demo(name: str) -> bool:
@@ -250,8 +249,8 @@ def pytest_terminal_summary(terminalreporter) -> None:
         f"{folder} {mean} on average and {most} at most" for folder, (mean, most) in BUDGETS.items()
     )
     say(
-        f"The budget in processor seconds ({limits}, a demo {DEMO_SECONDS}, lessons"
-        f" {', '.join(LONG_LESSONS)} {LONG_SECONDS}) is {held}."
+        f"The budget in processor seconds ({limits}, a demo {DEMO_SECONDS},"
+        f" {', '.join(LONG)} {LONG_SECONDS}) is {held}."
     )
     say(
         f"The last sections that take longest to enter ({ENTRY_LIMIT_S} s of elapsed time for each"

@@ -203,8 +203,11 @@ class Gate:
         store: _Store | None = None
         ends = (OSError, asyncio.IncompleteReadError, asyncio.CancelledError, ValueError)
         try:
-            store = _Store(*await asyncio.open_connection(*self._upstream, limit=1 << 20))
+            store = await self._connect()
             while head := await _head(reader):
+                if store.reader.at_eof():  # a store closes idle connections (MinIO after 30 s)
+                    store.writer.close()
+                    store = await self._connect()
                 if not await self._pass_on(head, reader, writer, store):
                     break
         except ends:
@@ -214,6 +217,9 @@ class Gate:
             for end in [writer, *([store.writer] if store else [])]:
                 with contextlib.suppress(*ends):
                     end.close()
+
+    async def _connect(self) -> "_Store":
+        return _Store(*await asyncio.open_connection(*self._upstream, limit=1 << 20))
 
     async def _pass_on(self, head: bytes, reader, writer, store: "_Store") -> bool:
         """Forward one request and its response; return False to end the connection."""

@@ -120,13 +120,17 @@ def _own_cells(exercise: registry.Exercise) -> Iterator[tuple[str, str]]:
 
 
 def _source_cells(exercise: registry.Exercise, which: str) -> Iterator[tuple[str, str]]:
-    """Yield the code cells of the lesson's source up to the exercise's, with the chosen answer."""
+    """Yield the code cells of the lesson's source up to the exercise's, with the chosen answer.
+
+    The reference comes before another answer, which may use its imports and constants.
+    """
     [path] = LESSONS.glob(f"l{exercise.id[:2]}/{exercise.id[:2]}_*.py")
     for cell in read_lesson(path).cells:
         if cell.kind != "code" or not cell.shown or cell.proof or _magic(cell.versions.worked):
             continue
         if cell.exercise == exercise.id:
-            yield f"<{which} answer of {exercise.id}>", _other_answer(exercise, which)
+            for name in dict.fromkeys((REFERENCE, which)):
+                yield f"<{name} answer of {exercise.id}>", _other_answer(exercise, name)
             return
         yield f"<line {cell.line} of {path.name}>", without_check(cell.versions.worked)
 

@@ -267,16 +267,17 @@ class Stage:
         """Wait until the function has returned."""
         self._attack.process(writer).finish()
 
-    def kill_at(self, point: tuple[str, str, str], otherwise: str) -> None:
+    def kill_at(self, point: tuple[str, str, str], otherwise: str, k: int = 1) -> None:
         """Call the function and kill its process at a request, then look at the output.
 
         Args:
             point: class of the request, action of the gate, and the beginning of the key.
             otherwise: what the function did if the request never came.
+            k: which of these requests, counted from 1.
         """
         process = self._attack.process()
         kind, action, key = point
-        rule = self._attack.gate.arm(kind, action, part=f"{self.folder}/{key}")
+        rule = self._attack.gate.arm(kind, action, k=k, part=f"{self.folder}/{key}")
         self.begin()
         while process.busy and not rule.wait(POLL_S):
             pass

@@ -19,6 +19,7 @@ Disturbance = Callable[["Stage"], None]
 AWAY_S = 5.0
 POLL_S = 0.1
 LATE_S, ERRORS = 3.0, 3
+COMPACTED = 3  # request of a compaction that completes it, after its plan and its start
 PARTITIONS = 5  # the lab's topics have three
 
 
@@ -37,6 +38,13 @@ def kill_before_receipt(stage: "Stage") -> None:
 def kill_after_commit(stage: "Stage") -> None:
     """Kill the process when its commit is in the store; then call again."""
     stage.kill_at(stage.target.receipt, "committed nothing")
+    stage.call()
+
+
+def kill_in_compaction(stage: "Stage") -> None:
+    """Kill the process when a compaction has written its files, but is not complete."""
+    point = "compaction", "hold_before", stage.target.compaction
+    stage.kill_at(point, "compacted nothing", COMPACTED)
     stage.call()
 
 

@@ -11,6 +11,10 @@ from lab_env.lab.ladder.picture import draw
 from lab_env.platform.processes.state import folder
 
 FOLDER = "ladder"
+NO_RUNGS = (
+    "No rung deletes the checkpoint, recreates the topic or lets messages expire unread: a "
+    "function alone cannot make up for that."
+)
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,7 @@ class Climb:
 
     Args:
         which: an answer of the lesson's source; empty for the learner's own.
+        given: the name of a function that was passed to `lab.attack`; empty for the answer.
         whole: whether it began at the first rung and was to climb all of them.
     """
 
@@ -63,6 +68,7 @@ class Climb:
     of: int
     results: tuple[Result, ...]
     which: str = ""
+    given: str = ""
     whole: bool = True
 
     @property
@@ -78,10 +84,15 @@ class Climb:
     def card(self, drawn: bool = False) -> Card:
         """Return the result as a card; without the history as text if that is `drawn`."""
         tried = "" if len(self.results) == self.of else f" ({self.of} in all)"
-        title = f"Exercise {self.exercise}: held {self.climbed} of {len(self.results)} rungs{tried}"
+        name = f"{self.exercise}, {self.given}" if self.given else self.exercise
+        title = f"Exercise {name}: held {self.climbed} of {len(self.results)} rungs{tried}"
         parts = [result.line() for result in self.results if result.held]
         if not self.held:
             parts += self._fall(self.results[-1], drawn)
+        elif self.climbed == self.of:
+            parts.append(NO_RUNGS)
+        if self.which:
+            parts.append(f"Not in `lab progress`: it counts your own answer, not `{self.which}`.")
         return Card(title, "\n\n".join(parts), tone=self.held)
 
     def picture(self) -> str:
@@ -94,14 +105,15 @@ class Climb:
 
         The climb of another answer or of single rungs is not recorded.
         """
-        if self.whole and not self.which:
+        if self.whole and not (self.which or self.given):
             progress.record_climb(self.exercise, self.climbed, self.of)
         last = self.results[-1]
         if last.fall is None:
             return {}
         name = f"{self.exercise}-rung-{last.number}-seed-{self.seed}"
         events, drawing = (folder(FOLDER) / f"{name}.{ending}" for ending in ("json", "svg"))
-        facts = {"rung": last.number, "seed": self.seed, "answer": self.which or "own"}
+        answer = self.which or self.given or "own"
+        facts = {"rung": last.number, "seed": self.seed, "answer": answer}
         last.fall.save(events, exercise=self.exercise, **facts, found=last.found)
         if not (picture := self.picture()):
             drawing.unlink(missing_ok=True)  # that of an earlier fall
@@ -112,12 +124,16 @@ class Climb:
     def _fall(self, last: Result, drawn: bool) -> list[str]:
         again = f"lab attack {self.exercise} --rung {last.number} --seed {self.seed}"
         again += f" --answer {self.which}" if self.which else ""
+        more = "--shrink"
+        if self.given:
+            call = f'"{self.exercise}", {last.number}, answer={self.given}, seed={self.seed}'
+            again, more = f"lab.attack({call})", "shrink=True"
         parts = [last.line(), f"Promised: {last.promise}", last.shrunk]
         if last.history and not drawn:
             parts.append(f"```\n{as_text(last.history)}\n```")
         parts.append(f"The same events again: `{again}`")
         if last.history and not last.shrunk:
-            parts.append("With `--shrink` it looks for fewer events that suffice.")
+            parts.append(f"With `{more}` it looks for fewer events that suffice.")
         return [part for part in parts if part]
 
     def __repr__(self) -> str:

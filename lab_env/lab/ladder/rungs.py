@@ -110,6 +110,17 @@ def every_defect_between(seed: int) -> Deliveries:
     return [first, alone + damaged, last]
 
 
+def with_new_field(seed: int) -> Deliveries:
+    """Like `late_and_twice`; after the first delivery, each event has one more field."""
+    first, *later = late_and_twice(seed)
+    return [first, *([_with_coupon(send) for send in part] for part in later)]
+
+
+def _with_coupon(send: Send) -> Send:
+    event = json.loads(send.value) | {"coupon": "SPRING"}
+    return replace(send, value=json.dumps(event).encode())
+
+
 def with_only(rung: Rung, send_ids: Set[str]) -> Rung:
     """Return a rung with only some of its sends, each in the same delivery.
 
@@ -225,6 +236,12 @@ BEFORE_RECEIPT = Rung(
     late_and_twice,
     disturbances.kill_before_receipt,
 )
+COMPACTION = Rung(
+    "killed while compacting",
+    "Your process is killed when a compaction has written its files, but is not complete.",
+    late_and_twice,
+    disturbances.kill_in_compaction,
+)
 STORE = Rung(
     "a store in trouble",
     "The store answers late, three times with 503, and loses one answer.",
@@ -266,10 +283,15 @@ CHANGES = replace(
 AFTER_COMMIT = replace(
     BEFORE_RECEIPT,
     title="killed right after the commit",
-    hardship="Your process is killed when its totals are in the store, and started again.",
+    hardship="Your process is killed when its commit is in the store, and started again.",
     disturb=disturbances.kill_after_commit,
-    deliveries=moved_and_cancelled,
 )
+COMMIT_MEANWHILE = replace(
+    RESENDS,
+    title="late, twice, and while you read",
+    hardship="Events come late and twice, and a commit comes while your function reads.",
+)
+TOTALS = (CHANGES, replace(AFTER_COMMIT, deliveries=moved_and_cancelled))
 LATE_ORDERS = replace(
     RESENDS,
     title="late and twice",
@@ -277,20 +299,53 @@ LATE_ORDERS = replace(
     deliveries=new_orders,
 )
 
+NEW_FIELD = replace(
+    RESENDS,
+    title="a new field",
+    hardship="The shop adds a field to its events, which your schema does not name.",
+    deliveries=with_new_field,
+)
+
 KILLS = (MID_WRITE, BEFORE_RECEIPT)
 ELSEWHERE = (STORE, BROKER, PARTITION)  # what goes wrong outside the function's process
 
 RUNGS: dict[str, tuple[Rung, ...]] = {
     "03.1": (RESENDS, MALFORMED, BEFORE_RECEIPT, BROKER, PARTITION),
-    "03.2": (RESENDS, EVERY_DEFECT),
+    "03.2": (RESENDS, EVERY_DEFECT, NEW_FIELD),
     "03.3": (RESENDS, MALFORMED, *KILLS, *ELSEWHERE),
     "04.2": (RESENDS, MALFORMED, *KILLS, *ELSEWHERE),
+    "06.3": (RESENDS, *KILLS, COMPACTION, STORE),
+    "11.2": (COMMIT_MEANWHILE, AFTER_COMMIT),
+    "11.3": (RESENDS, MID_WRITE, AFTER_COMMIT),
+    "11.4": (RESENDS, *KILLS),
     "12.3": (CHANGES,),
-    "12.4": (CHANGES, AFTER_COMMIT),
-    "12.5": (CHANGES, AFTER_COMMIT),
+    "12.4": TOTALS,
+    "12.5": TOTALS,
     "14.4": (LATE_ORDERS, *(replace(rung, deliveries=new_orders) for rung in (*KILLS, STORE))),
     "15.2": (RESENDS, BEFORE_RECEIPT, BROKER, PARTITION),
     "17.2": (RESENDS, BEFORE_RECEIPT),
     "17.3": (RESENDS, *KILLS),
     "18.1": (WRITES, COMMITS),
+}
+
+HOLDS, IN_NOTEBOOK = 0, -1
+# The rung from which each wrong answer of the lesson falls; `HOLDS` if it keeps the promise and is
+# wrong in another way, for example slow; `IN_NOTEBOOK` if it uses values of a running notebook.
+FALLS: dict[str, tuple[int, ...]] = {
+    "03.1": (1, 1, 1, 1, 1),
+    "03.2": (2, 1, 2, 2, 2, 2),
+    "03.3": (4, 1, 1, 1, 1),
+    "04.2": (1,),
+    "06.3": (4, 1, 4, HOLDS),
+    "11.2": (1, 1),
+    "11.3": (1, HOLDS, 1),
+    "11.4": (1, 1, 1),
+    "12.3": (1, 1, 1, 1, 1, 1, 1, 1),
+    "12.4": (1, 1, 1, 1, 1),
+    "12.5": (1, 1, IN_NOTEBOOK),
+    "14.4": (HOLDS, 1),
+    "15.2": (1, 1, 2, 1),
+    "17.2": (1, 1),
+    "17.3": (1, 1, 2, 3),
+    "18.1": (1, 2, 1, 1),
 }

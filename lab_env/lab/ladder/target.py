@@ -69,6 +69,7 @@ class Target:
     # the key below the attack's folder.
     write: tuple[str, str, str] = ("data", "hold_after", "")
     receipt: tuple[str, str, str] = ("commits", "hold_before", "_checkpoints/")
+    compaction = ""  # beginning of the key of a table that is compacted
     feeds = False  # whether `feed` prepares the function's input
     given: tuple[str, ...] = ()  # notebook variables that `variables` sets
     writers = 1  # processes that call the function

@@ -8,6 +8,7 @@ import pandas as pd
 
 from lab_env.platform.display.card import styled
 
+SDK = "what hadoop-aws was built with"
 # Beginning of a jar's name: what it is for, and what its version must fit.
 WHAT_FOR = {
     "spark-sql-kafka": ("reads topics as tables and streams", "Spark and its Scala"),
@@ -15,7 +16,12 @@ WHAT_FOR = {
     "kafka-clients": ("speaks Kafka's protocol", "what spark-sql-kafka was built with"),
     "commons-pool2": ("keeps connections to Kafka open", "what spark-sql-kafka was built with"),
     "hadoop-aws": ("the file system behind s3a:// paths", "the Hadoop inside PySpark"),
-    "aws-java-sdk": ("speaks the S3 protocol", "what hadoop-aws was built with"),
+    "aws-java-sdk-s3": ("speaks the S3 protocol", SDK),
+    "aws-java-sdk-core": ("signs, sends and repeats requests to AWS", SDK),
+    "aws-java-sdk-sts": ("temporary credentials", SDK),
+    "aws-java-sdk-kms": ("keys of encrypted objects", SDK),
+    "aws-java-sdk-dynamodb": ("nothing here: hadoop-aws loads its classes", SDK),
+    "jmespath": ("searches the answers of AWS", SDK),
     "wildfly-openssl": ("faster encryption for hadoop-aws", "what hadoop-aws was built with"),
     "hudi-spark": ("Hudi tables, from lesson 04 on", "Spark's minor version and its Scala"),
 }

@@ -885,3 +885,6 @@ assert revenue_after == never[2].answer
 
 # %%
 spark.stop()
+
+# Optional: let the lab attack your code, on events that it has never seen, while things fail.
+# lab.attack("06.3")

@@ -980,3 +980,8 @@ assert differ["new"] == erased and (differ.drop("new") == 0).all()
 
 # %%
 spark.stop()
+
+# Optional: let the lab attack your code, on events that it has never seen, while things fail.
+# lab.attack("11.2")
+# lab.attack("11.3")
+# lab.attack("11.4")

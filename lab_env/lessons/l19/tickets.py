@@ -1,4 +1,4 @@
-"""The four tickets of exercise 19.4: causes each fault by a real operation, and measures it.
+"""The six tickets of exercise 19.4: causes each fault by a real operation, and measures it.
 
 The faults are in copies, or in the tickets' own tables and topics; the lesson's stream is not
 affected.
@@ -6,11 +6,18 @@ affected.
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import pandas as pd
 
+from lab_env.lessons.l19.batch_tickets import (
+    LOAD,
+    doubled_rows,
+    load_without_lookup,
+    plan_without_executing,
+)
 from lab_env.lessons.table_copies import overlay_table
 from lab_env.pipeline import parsing
 from lab_env.pipeline.checkpoint import Batch, read_checkpoint
@@ -22,15 +29,33 @@ from lab_env.tables.hudi.table import Snapshot
 TOO_SLOW, NOT_READ = "writer too slow", "partition not read"
 REPLACED, NO_COMPACTION = "checkpoint replaced", "no compaction"
 SAVEPOINT, UNFINISHED = "savepoint kept", "write left unfinished"
-CAUSES = (TOO_SLOW, NOT_READ, REPLACED, NO_COMPACTION, SAVEPOINT, UNFINISHED)
+NOT_LOOKED_UP, MOVED = "keys not looked up", "partition value changed"
+NOT_EXECUTED = "plan not executed"
+CAUSES = (
+    TOO_SLOW,
+    NOT_READ,
+    REPLACED,
+    NO_COMPACTION,
+    SAVEPOINT,
+    UNFINISHED,
+    NOT_LOOKED_UP,
+    MOVED,
+    NOT_EXECUTED,
+)
 
 COMPLAINTS = {
     "A": "Sales: paid orders stay 'new' on our board. (It asks read-optimised, to be quick.)",
     "B": "Support: customers ask for orders that the table does not have. Lag 0, no error.",
     "C": "Finance: the store bills more for this table than last month. It has no row more.",
     "D": "Couriers: a third of the orders never comes. The others are on time.",
+    "E": (
+        "Accounts: the day's sum is too high. Every order that we look up is right. "
+        "(A look-up takes the newest row.)"
+    ),
+    "F": "Returns: our nightly correction has failed since Tuesday. New orders arrive all right.",
 }
 NAMES = tuple(COMPLAINTS)
+WITH_STREAM, WITH_TABLE = "ABD", "ABCEF"
 LIVE = "orders"  # the lesson's own table and checkpoint
 EVENTS_OF_D = 300
 MEASURED_S = 20
@@ -55,7 +80,7 @@ def topic_of(lab, name: str) -> str:
 def hand_over(
     lab, query, options: dict[str, str], sends: Sequence, sent: int, more: int
 ) -> pd.DataFrame:
-    """Cause the faults of all four tickets, and let the exporter watch the tickets' streams.
+    """Cause the faults of all six tickets, and let the exporter watch the tickets' streams.
 
     Args:
         query: the lesson's own stream, which has read all messages; its table is not compacted.
@@ -64,8 +89,9 @@ def hand_over(
             skips them.
 
     Returns:
-        One row per ticket: complaint, topic, checkpoint, table, and `says_behind`, the lag in
-        messages that the stream itself reports; fields that do not apply are empty.
+        One row per ticket: complaint, topic, checkpoint, table, `says_behind`, the lag in messages
+        that the stream itself reports, and `job`, a line of the job's settings or log; fields that
+        do not apply are empty.
     """
     live = lab.path(LIVE)
     overlay_table(lab, live, table_of(lab, "B"))
@@ -76,25 +102,29 @@ def hand_over(
     says = {"B": _replace_checkpoint(lab, options)}
     _keep_a_savepoint(lab, options)
     says["D"] = _read_two_of_three(lab, sends)
+    jobs = {
+        "E": f"the load's settings: {load_without_lookup(lab, options, table_of(lab, 'E'))}",
+        "F": f"the correction's log: {plan_without_executing(lab, options, table_of(lab, 'F'))}",
+    }
     rows = [
         (name, text, topic_of(lab, name), checkpoint_of(lab, name), table_of(lab, name))
         for name, text in COMPLAINTS.items()
     ]
-    for name in ("A", "B", "C"):
+    for name in WITH_TABLE:
         lab.spark.sql(
             f"CREATE TABLE IF NOT EXISTS ticket_{name.lower()} USING hudi"
             f" LOCATION '{table_of(lab, name)}'"
         )
     columns = ["ticket", "complaint", "topic", "checkpoint", "table"]
     tickets = pd.DataFrame(rows, columns=columns).set_index("ticket")
-    tickets.loc["C", ["topic", "checkpoint"]] = ""
+    tickets.loc[["C", "E", "F"], ["topic", "checkpoint"]] = ""
     tickets.loc["D", "table"] = ""
-    for name in ("A", "B", "D"):
+    for name in WITH_STREAM:
         table = {"table": table_of(lab, name)} if name != "D" else {}
         topic, checkpoint = topic_of(lab, name), checkpoint_of(lab, name)
         lab.watch(f"ticket-{name.lower()}", topic=topic, checkpoint=checkpoint, **table)
-    _wait_until_measured(lab, [f"ticket-{name.lower()}" for name in "ABD"])
-    return tickets.assign(says_behind=pd.Series(says)).fillna("")
+    _wait_until_measured(lab, [f"ticket-{name.lower()}" for name in WITH_STREAM])
+    return tickets.assign(says_behind=pd.Series(says), job=pd.Series(jobs)).fillna("")
 
 
 def _run(writer, checkpoint: str) -> str:
@@ -175,6 +205,9 @@ class Evidence:
     checkpoint_batch: int | None = None  # newest batch that the checkpoint has committed
     savepoints: int = 0
     pending: int = 0  # number of instants that are not complete
+    planned: bool = False  # True if the timeline has a clustering plan that waits
+    # Reads the table: number of orders that have several rows in one partition.
+    doubled: Callable[[], int] = lambda: 0
     merge_on_read: bool = True  # True if the table may have logs
 
     @property
@@ -185,6 +218,8 @@ class Evidence:
             REPLACED: "Its number is the newest batch that a commit of the table knows",
             NO_COMPACTION: "Its number is how many logs a query merges, of all days",
             SAVEPOINT: "Its number is the instant that the savepoint keeps",
+            NOT_LOOKED_UP: "Its number is the instant of the commit that added the second rows",
+            NOT_EXECUTED: "Its number is the instant of the plan",
         }[self.cause]
 
     @property
@@ -198,20 +233,43 @@ class Evidence:
             ),
             NO_COMPACTION: f"{self.name}: {self.number} logs, unseen by the board.",
             SAVEPOINT: f"{self.name}: the files of {self.number} are kept.",
+            NOT_LOOKED_UP: (
+                f"{self.name}: {self.doubled()} orders have a second row, added by {self.number}."
+            ),
+            NOT_EXECUTED: f"{self.name}: the plan {self.number} blocks updates.",
         }[self.cause]
 
     def against(self, cause: str) -> str:
         """Return the reason why another cause is wrong."""
         current = sum(not lag for lag in self.lag.values())
         no_stream = "" if self.lag else "no stream writes this table."
+        no_table = "this stream writes no table." if self.logs is None else ""
         return {
             TOO_SLOW: no_stream or f"{current} of its {len(self.lag)} partitions have lag 0.",
             NOT_READ: no_stream or "each of its partitions has lag 0.",
             REPLACED: self._batches(),
             NO_COMPACTION: self._logs(),
             SAVEPOINT: f"its table has {self.savepoints} savepoints.",
-            UNFINISHED: f"its timeline has {self.pending} pending instants.",
+            UNFINISHED: self._pending(),
+            NOT_LOOKED_UP: no_table or self._rows(),
+            MOVED: no_table or self._rows(),
+            NOT_EXECUTED: no_table or "no plan waits on its timeline.",
         }[cause]
+
+    def _pending(self) -> str:
+        counted = f"its timeline has {self.pending} pending instants"
+        if not self.planned:
+            return f"{counted}."
+        return (
+            f"{counted}. The older one is a plan, which has begun nothing. The newer one is the "
+            "last correction: it wrote no file, and the next write rolls it back."
+        )
+
+    def _rows(self) -> str:
+        doubled = self.doubled()
+        if not doubled:
+            return "no order is there twice."
+        return f"the rows of each of the {doubled} doubled orders are in one partition."
 
     def _batches(self) -> str:
         if self.table_batch is None:
@@ -235,20 +293,38 @@ class Evidence:
 
 def evidence_of(lab) -> dict[str, Evidence]:
     """Measure all tickets without Spark; return the evidence by ticket."""
-    pictures = {name: lab.xray(table_of(lab, name)) for name in "ABC"}
-    facts = {name: _facts(picture) for name, picture in pictures.items()} | {"D": {}}
-    for name in "ABD":
+    pictures = {name: lab.xray(table_of(lab, name)) for name in WITH_TABLE}
+    facts: dict[str, dict] = {"D": {}} | {
+        name: _facts(picture) | {"doubled": partial(_doubled, lab, name)}
+        for name, picture in pictures.items()
+    }
+    for name in WITH_STREAM:
         batches = read_checkpoint(lab.endpoints, checkpoint_of(lab, name))
         known = max(batch.number for batch in batches)
         facts[name] |= {"lag": _lag(lab, name, batches), "checkpoint_batch": known}
     kept = [i.requested for i in pictures["C"].instants if i.action == "savepoint"]
+    # Also right after somebody has executed the plan.
+    plans = [i.requested for i in pictures["F"].instants if i.action == "clustering"]
     proofs = {
         "A": (NO_COMPACTION, facts["A"]["logs"]),
         "B": (REPLACED, facts["B"]["table_batch"]),
         "C": (SAVEPOINT, int(kept[0])),
         "D": (NOT_READ, max(facts["D"]["lag"].values())),
+        "E": (NOT_LOOKED_UP, _load_of(pictures["E"], doubled_rows(lab, table_of(lab, "E")))),
+        "F": (NOT_EXECUTED, int(plans[0])),
     }
     return {name: Evidence(name, *proof, **facts[name]) for name, proof in proofs.items()}
+
+
+def _doubled(lab, name: str) -> int:
+    return doubled_rows(lab, table_of(lab, name))["order_id"].nunique()
+
+
+def _load_of(picture: Snapshot, doubled: pd.DataFrame) -> int:
+    """Return the instant of the load that wrote some of the doubled rows."""
+    writers = set(doubled["_hoodie_commit_time"])
+    (load,) = (at for at in writers if picture.commit(at).operation == LOAD.upper())
+    return int(load)
 
 
 def _facts(picture: Snapshot) -> dict:
@@ -259,6 +335,7 @@ def _facts(picture: Snapshot) -> dict:
         "table_batch": max(map(int, checkpoints), default=None),
         "savepoints": sum(i.action == "savepoint" for i in picture.instants),
         "pending": sum(i.state != "completed" for i in picture.instants),
+        "planned": any(action == "clustering" for _, _, action in picture.planned),
         "merge_on_read": picture.table_type == "MERGE_ON_READ",
     }
 

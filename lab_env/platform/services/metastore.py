@@ -138,7 +138,7 @@ def _class_path() -> str:
     Hudi's jar is left out because it bundles another Hive.
     """
     spark = pyspark_home() / "jars"
-    s3a = [jar for jar in sorted(jar_folder("spark").glob("*.jar")) if "aws" in jar.name]
+    lab = [jar for jar in sorted(jar_folder("spark").glob("*.jar")) if "hudi" not in jar.name]
     (py4j,) = spark.glob("py4j-*.jar")
-    parts = ["conf", py4j, f"{spark}/*", *s3a, f"{jar_folder('metastore')}/*"]
+    parts = ["conf", py4j, f"{spark}/*", *lab, f"{jar_folder('metastore')}/*"]
     return os.pathsep.join(map(str, parts))

@@ -1,0 +1,210 @@
+"""Lesson 11 on the ladder: jobs that copy what has changed in a table of orders."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from lab_env.course.answers import as_pair, as_text
+from lab_env.lab.ladder.rungs import DISTURBED
+from lab_env.lab.ladder.target import Target, Task, check_ended, check_query, delivered
+from lab_env.pipeline.options import DEMO_OPTIONS
+from lab_env.platform import store
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from lab_env.lab.handle import Lab
+    from lab_env.lab.ladder.attack import Stage
+
+ORDERS, AUDIT = "orders", "audit"  # tables below the attack's folder
+ALL_ORDERS = "all_orders"  # like `ORDERS`, but always with all commits
+FILES, CHECKPOINT = "changes", "_checkpoints/changes"  # of 11.4
+ROW = (
+    *("order_id", "event_id", "status", "amount", "order_ts", "partition_date"),
+    "_hoodie_is_deleted",
+)
+# The lesson's table has partitions and filters; without them a commit takes fewer steps.
+FEWER_STEPS = {
+    "hoodie.datasource.write.partitionpath.field": "",
+    "hoodie.index.type": "SIMPLE",
+    "hoodie.simple.index.parallelism": "1",
+}
+AUDITED = ("order_id", "event_id", "status", "amount", "order_ts", "delivery")
+SHOWN = "order_id STRING, event_id STRING, delivery INT"
+# The orders of a delivery's first commit and those of its second, where it has two.
+HALVES = "crc32(order_id) % 2 = 0", "crc32(order_id) % 2 = 1"
+
+
+class EachChangeOnce(Target):
+    """An output to which each commit's changes are appended.
+
+    A change is an order's newest event in a delivery. A late event that loses is none, and an
+    incremental query does not show an erasure.
+    """
+
+    noun = "change"
+    promise = (
+        "Each change of the table of orders is in the output exactly once. Erasures are not, and "
+        "neither are late events that changed nothing."
+    )
+    write = ("data", "hold_after", f"{AUDIT}/")
+    receipt = ("instant", "hold_after", f"{AUDIT}/")
+    feeds = True
+
+    def feed(self, spark: "SparkSession", task: Task) -> None:
+        """Commit the delivery to the table of orders."""
+        _upsert(delivered(spark, task), task, ORDERS)
+
+    def rows(self, stage: "Stage") -> pd.DataFrame:
+        return changes(stage.hudi_rows(AUDIT, ("order_id", "event_id", "delivery")))
+
+    def keyed(self, sends: pd.DataFrame) -> pd.DataFrame:
+        """Add to each valid send its order's newest time `before` the delivery."""
+        valid = changes(sends[~sends["kind"].str.startswith("malformed")])
+        newest = valid.groupby(["order_id", "delivery"])["order_ts"].max()
+        so_far = newest.groupby("order_id").cummax()
+        before = so_far.groupby("order_id").shift(fill_value=0).rename("before")
+        return valid.join(before, on=["order_id", "delivery"])
+
+    def right(self, own: pd.DataFrame) -> list[str]:
+        if own.empty:
+            return []
+        newest = own.loc[own["order_ts"].idxmax()]
+        # An event that is sent again replaces itself: a commit has written its row, too.
+        changed = newest["order_ts"] >= newest["before"] and newest["op"] != "erase"
+        return [newest["event_id"]] if changed else []
+
+
+class Run(EachChangeOnce):
+    """`run(path, begin)` returns the rows that have changed, and the next bookmark.
+
+    The job appends the rows and keeps the bookmark as in the lesson. The delivery that a rung
+    disturbs is two commits, and the second one comes while the function is at work. The function
+    writes nothing, so there is no kill in mid-write.
+    """
+
+    def feed(self, spark: "SparkSession", task: Task) -> None:
+        from lab_env.lessons.table_copies import copy_table
+
+        events, hidden = delivered(spark, task), 0
+        lab, everything = _lab(), _path(task, ALL_ORDERS)
+        if task.delivery == DISTURBED:
+            _upsert(events.where(HALVES[0]), task, ALL_ORDERS)
+            events, hidden = events.where(HALVES[1]), 1
+        _upsert(events, task, ALL_ORDERS)
+        commits = lab.xray(everything).instants
+        copy_table(lab, everything, _path(task, ORDERS), commits[len(commits) - hidden :])
+
+    def call(self, function: Callable, spark: "SparkSession", task: Task) -> None:
+        from lab_env.lessons.l11.checks import _commit_arrives
+        from lab_env.lessons.table_copies import copy_table
+
+        lab, tables = _lab(), (_path(task, ALL_ORDERS), _path(task, ORDERS))
+
+        def while_a_commit_arrives(path: str, begin: str) -> Any:
+            with _commit_arrives(lab, *tables):
+                return function(path, begin)
+
+        if task.delivery == DISTURBED:
+            _run_job(lab, while_a_commit_arrives, append, task)
+            copy_table(lab, *tables)  # a function with a single query has not let it arrive
+        _run_job(lab, function, append, task)
+
+
+class Append(EachChangeOnce):
+    """`append(rows, bookmark, path)` commits the rows and their bookmark."""
+
+    def call(self, function: Callable, spark: "SparkSession", task: Task) -> None:
+        lab = _lab()
+
+        def run(path: str, begin: str) -> tuple["DataFrame", str]:
+            end = lab.xray(path).instants[-1].completed
+            return _window(spark, path, begin, end), end
+
+        _run_job(lab, run, function, task)
+
+
+class StreamOnce(EachChangeOnce):
+    """`stream_once(path, folder, checkpoint)` returns the query, which has ended."""
+
+    write = ("other", "hold_after", f"{FILES}/part-")
+    receipt = Target.receipt
+
+    def call(self, function: Callable, spark: "SparkSession", task: Task) -> None:
+        query = function(*(_path(task, name) for name in (ORDERS, FILES, CHECKPOINT)))
+        check_ended(spark)
+        check_query(query)
+
+    def look(self, spark: "SparkSession", task: Task) -> pd.DataFrame:
+        return spark.read.schema(SHOWN).parquet(_path(task, FILES)).toPandas()
+
+    def rows(self, stage: "Stage") -> pd.DataFrame:
+        if not any(store.list_objects(stage.endpoints, f"{stage.folder}/{FILES}/")):
+            return pd.DataFrame(columns=["key", "event"])
+        return changes(stage.look())
+
+
+def changes(rows: pd.DataFrame) -> pd.DataFrame:
+    """Name the change of each row by its order and its delivery."""
+    key = rows["order_id"] + " in delivery " + rows["delivery"].astype(str)
+    return rows.assign(key=key, event=rows["event_id"])
+
+
+def append(rows: "DataFrame", bookmark: str, path: str) -> None:
+    """Append rows to the audit; the same commit keeps the bookmark."""
+    options = DEMO_OPTIONS | {
+        "hoodie.table.name": AUDIT,
+        "hoodie.datasource.write.operation": "insert",
+        "hoodie.datasource.write.commitmeta.key.prefix": "bookmark.",
+        "bookmark.orders": bookmark,
+    }
+    rows.write.format("hudi").options(**options).mode("append").save(path)
+
+
+def _run_job(lab: "Lab", run: Callable, append: Callable, task: Task) -> None:
+    """Append what has changed since the audit's bookmark, if anything has."""
+    from lab_env.lessons.l11.figures import kept_bookmark
+    from lab_env.lessons.rows import as_dataframe
+
+    audit = _path(task, AUDIT)
+    answer = run(_path(task, ORDERS), kept_bookmark(lab, audit))
+    rows, bookmark = as_pair(answer, "Rows and a bookmark are expected")
+    rows = as_dataframe(rows, "the rows").select(*AUDITED).coalesce(1).cache()
+    if not rows.isEmpty():
+        append(rows, as_text(bookmark), audit)
+    rows.unpersist()
+
+
+def _window(spark: "SparkSession", path: str, begin: str, end: str) -> "DataFrame":
+    """Return the rows that changed after `begin` and up to `end`."""
+    options = {
+        "hoodie.datasource.query.type": "incremental",
+        "hoodie.datasource.read.begin.instanttime": begin,
+        "hoodie.datasource.read.end.instanttime": end,
+    }
+    return spark.read.format("hudi").options(**options).load(path)
+
+
+def _upsert(events: "DataFrame", task: Task, table: str) -> None:
+    """Commit events to a table, with the number of their delivery."""
+    from lab_env.lessons.l11.checks import TABLE
+
+    rows = events.selectExpr(*ROW, f"{task.delivery} AS delivery")
+    rows = rows.coalesce(1).write.format("hudi").options(**TABLE | FEWER_STEPS)
+    rows.mode("append").save(_path(task, table))
+
+
+def _lab() -> "Lab":
+    """Return a handle that lists tables; it needs no session."""
+    from lab_env.lab.handle import Lab
+    from lab_env.pipeline.session import endpoints_of_environment
+
+    return Lab("11", endpoints_of_environment())
+
+
+def _path(task: Task, name: str) -> str:
+    return f"{task.base}/{name}"
+
+
+TARGETS = {"11.2": Run(), "11.3": Append(), "11.4": StreamOnce()}
