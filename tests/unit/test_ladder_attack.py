@@ -335,6 +335,21 @@ def test_an_interrupted_attack_removes_everything(stage):
     assert len(stage.removed) == 2 and all(process.killed for process in stage.processes)
 
 
+def test_ctrl_c_while_a_rung_kills_a_process_leaves_none(stage, monkeypatch):
+    kill, pressed = PlayedProcess.kill, []
+
+    def interrupted_once(process):
+        if not pressed:
+            pressed.append(process)
+            raise KeyboardInterrupt
+        kill(process)
+
+    monkeypatch.setattr(PlayedProcess, "kill", interrupted_once)
+    with pytest.raises(KeyboardInterrupt):
+        climb(3)
+    assert pressed == stage.processes and all(process.killed for process in stage.processes)
+
+
 def test_ctrl_c_while_the_attack_cleans_up_waits_for_its_end(stage, monkeypatch):
     def remove(endpoints, prefix):
         signal.raise_signal(signal.SIGINT)

@@ -183,7 +183,8 @@ class Attack:
     def end(self) -> None:
         """Kill the processes; requests that the gate holds never reach the store."""
         while self._processes:
-            self._processes.pop().kill()
+            self._processes[-1].kill()
+            self._processes.pop()  # not before: Ctrl-C may have ended the kill early
         self.gate.drop()
 
     def close(self) -> None:

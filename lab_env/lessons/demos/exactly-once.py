@@ -116,6 +116,8 @@ def sign_first(rows, batch, table):
 
 
 lost = lab.attack("17.3", 2, answer=sign_first, seed=SEED)
+
+# %%
 lost
 
 # %% proof="With the receipt before the rows, a kill between the two loses the batch."
