@@ -128,3 +128,12 @@ def test_a_history_is_one_sentence_for_those_who_cannot_see_its_picture():
     text = as_sentence(told)
     assert text.startswith("The life of order O-1: in delivery 1: sent create of 00:00:01.000 (")
     assert text.endswith("shown update of 00:00:05.000; it must show update of 00:00:09.000.")
+
+
+def test_events_of_the_same_millisecond_are_told_apart():
+    own = sends(
+        ("O-1", "e1", "update", 1, "event", 0, 1), ("O-1", "e2", "update", 1, "event", 1, 1)
+    )
+    own["order_ts"] += [0, 1]
+    wrong = history("O-1", ORDERS, own, [look(1, ("O-1", "e1"))]).steps[-1]
+    assert wrong.text == "update of 00:00:01.000000; it must show update of 00:00:01.000001"

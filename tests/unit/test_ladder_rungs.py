@@ -48,6 +48,9 @@ def test_the_first_rung_has_late_events_resends_and_erasures_across_its_deliveri
         for send in part:
             seen[send.order_id] = max(seen.get(send.order_id, 0), send.order_ts)
     assert late and erased
+    newest = max(send.order_ts for part in parts[:-1] for send in part)
+    (very_late,) = {s.order_id for s in parts[-1] if s.order_ts < newest - 3_600_000_000}
+    assert len({s.event_id for part in parts for s in part if s.order_id == very_late}) == 1
     sends = [send for part in parts for send in part]
     assert any(send.kind == "resend" for send in sends)
     days = {(send.order_id, send.order_ts // DAY) for send in sends}

@@ -285,7 +285,7 @@ class Stage:
         if rule.request is None:
             self._attack.gate.disarm()
             process.finish()
-            raise Fell(f"The kill never happened: your function {otherwise}.")
+            raise Fell(f"Your function {otherwise}, so there was no moment to kill it at.")
         self._attack.end()
         request = rule.request.key.removeprefix(self.folder).strip("/")
         self._killed = f" Killed at {request}."

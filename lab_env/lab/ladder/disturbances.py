@@ -31,7 +31,9 @@ def kill_in_mid_write(stage: "Stage") -> None:
 
 def kill_before_receipt(stage: "Stage") -> None:
     """Kill the process when it is about to note that a batch is done; then call again."""
-    stage.kill_at(stage.target.receipt, "recorded no finished batch in its checkpoint")
+    stage.kill_at(
+        stage.target.receipt, "recorded no finished batch in the checkpoint that it was given"
+    )
     stage.call()
 
 

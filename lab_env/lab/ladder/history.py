@@ -106,11 +106,12 @@ def shortest(
 def history(key: str, target: Target, sends: pd.DataFrame, looks: list[Look]) -> History:
     """Return a key's steps up to the first wrong one, or all if none is wrong."""
     own = sends[sends["key"].astype(str) == key].sort_values("delivery", kind="stable")
-    names = {send.event: _named(send) for send in own.itertuples()}
+    names = _names(own)
     steps: list[Step] = []
     for look in looks:
         if not steps or look.delivery != steps[-1].delivery:
-            steps += [_sent(send) for send in own[own["delivery"] == look.delivery].itertuples()]
+            new = own[own["delivery"] == look.delivery].itertuples()
+            steps += [_sent(send, names[send.event]) for send in new]
         if look.killed and steps:
             steps.append(Step(look.delivery, KILLED, place=look.killed))
         rows = look.rows[look.rows["key"].astype(str) == key]
@@ -167,10 +168,10 @@ def as_sentence(found: History) -> str:
     return f"The life of {found.name}: {'; '.join(parts)}."
 
 
-def _sent(send) -> Step:
+def _sent(send, name: str) -> Step:
     note = "" if send.kind == "event" else send.kind.replace(":", ": ")
     place = f"partition {send.partition}, offset {send.offset}"
-    return Step(send.delivery, SENT, (_named(send),), note, place)
+    return Step(send.delivery, SENT, (name,), note, place)
 
 
 def _told(events: tuple[str, ...]) -> str:
@@ -178,7 +179,19 @@ def _told(events: tuple[str, ...]) -> str:
     return " and ".join(events[:ROWS] + more) or "no row"
 
 
-def _named(send) -> str:
-    """Name an event by its operation and its time, for example `update of 23:30:04.120`."""
-    time = pd.Timestamp(send.order_ts, unit="us").strftime("%H:%M:%S.%f")[:-3]
-    return f"{send.op} of {time}"
+def _names(sends: pd.DataFrame) -> dict[str, str]:
+    """Name each event by its operation and its time, for example `update of 23:30:04.120`.
+
+    If two events have the same name to the millisecond, all have microseconds.
+    """
+    names: dict[str, str] = {}
+    for digits in (3, 6):
+        names = {send.event: _named(send, digits) for send in sends.itertuples()}
+        if len(set(names.values())) == len(names):
+            break
+    return names
+
+
+def _named(send, digits: int) -> str:
+    time = pd.Timestamp(send.order_ts, unit="us").strftime("%H:%M:%S.%f")
+    return f"{send.op} of {time[: digits - 6 or None]}"

@@ -86,6 +86,8 @@ class Climb:
         tried = "" if len(self.results) == self.of else f" ({self.of} in all)"
         name = f"{self.exercise}, {self.given}" if self.given else self.exercise
         title = f"Exercise {name}: held {self.climbed} of {len(self.results)} rungs{tried}"
+        if not self.held:
+            title = f"Exercise {name}: fell on rung {self.results[-1].number} of {self.of}"
         parts = [result.line() for result in self.results if result.held]
         if not self.held:
             parts += self._fall(self.results[-1], drawn)
@@ -133,7 +135,7 @@ class Climb:
             parts.append(f"```\n{as_text(last.history)}\n```")
         parts.append(f"The same events again: `{again}`")
         if last.history and not last.shrunk:
-            parts.append(f"With `{more}` it looks for fewer events that suffice.")
+            parts.append(f"With `{more}` it looks for fewer events with which it still falls.")
         return [part for part in parts if part]
 
     def __repr__(self) -> str:

@@ -9,6 +9,7 @@ import itertools
 import json
 from collections.abc import Callable, Iterator, Set
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from random import Random
 
 from lab_env.lab.faults.messages import defects
@@ -34,6 +35,7 @@ BUSY = {
 NEW_ORDERS = dict.fromkeys(("update", "cancel", "erase", "late"), 0.0) | {"lateness_seconds": 60.0}
 PER_SECOND, NEW_PER_SECOND = 4, 0.5
 LATE_SHARE = 0.3  # of new orders
+VERY_LATE = 7_200  # seconds
 MOVED_TO, MOVED_SHARE = "c-0500", 3  # every third order that can move does
 
 Deliveries = list[list[Send]]
@@ -61,10 +63,12 @@ def late_and_twice(seed: int) -> Deliveries:
     """Three deliveries with many late events, resends and erasures, also across their borders.
 
     For every seed, at least one event arrives in a later delivery than a newer event of its order,
-    and one erasure in a later delivery than an event of the order that it erases.
+    one erasure in a later delivery than an event of the order that it erases, and the only event of
+    an order two hours late.
     """
     drawn = (_parts(_sends(seed + SEEDS * again), 3) for again in itertools.count())
-    return next(parts for parts in drawn if _crosses(parts, "late") and _crosses(parts, "erase"))
+    crossed = (parts for parts in drawn if _crosses(parts, "late") and _crosses(parts, "erase"))
+    return next(parts for parts in map(_with_very_late, crossed) if parts)
 
 
 def moved_and_cancelled(seed: int) -> Deliveries:
@@ -156,6 +160,29 @@ def _crosses(parts: Deliveries, what: str) -> bool:
     return False
 
 
+def _with_very_late(parts: Deliveries) -> Deliveries:
+    """Make the last new order without changes two hours late; return nothing if there is none."""
+    events: dict[str, set[str]] = {}
+    for send in itertools.chain(*parts):
+        events.setdefault(send.order_id, set()).add(send.event_id)
+    new = [send.order_id for send in parts[-1] if send.op == "create"]
+    alone = [order for order in new if len(events[order]) == 1]
+    if not alone:
+        return []
+    return [
+        [_older(send) if send.order_id == alone[-1] else send for send in part] for part in parts
+    ]
+
+
+def _older(send: Send) -> Send:
+    event = json.loads(send.value)
+    then = datetime.fromisoformat(event["order_ts"]) - timedelta(seconds=VERY_LATE)
+    at = then.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    value = json.dumps(event | {"order_ts": at, "partition_date": at[:10]}).encode()
+    kind = "late" if send.kind == "event" else send.kind
+    return replace(send, kind=kind, order_ts=send.order_ts - VERY_LATE * SECOND, value=value)
+
+
 def _with_moves(parts: Deliveries) -> Deliveries:
     """Give every third order another customer in the events after the first delivery's."""
     border = max(send.order_ts for send in parts[0])
@@ -211,7 +238,7 @@ def _parts(sends: list[Send], number: int) -> Deliveries:
 
 RESENDS = Rung(
     "late, twice and erased",
-    "Events come late and twice, and orders are erased, across three deliveries.",
+    "Events come late, one by two hours, and twice, and orders are erased, in three deliveries.",
     late_and_twice,
 )
 MALFORMED = Rung(

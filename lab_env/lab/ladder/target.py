@@ -178,7 +178,8 @@ def in_words(found: Mapping[str, tuple[int, str]], noun: str) -> str:
         if kind in found:
             number, example = found[kind]
             keys = f"1 {noun} is" if number == 1 else f"{number} {noun}s are"
-            parts.append(f"{words.format(keys)} ({example})")
+            one = example if number == 1 else f"for example {example}"
+            parts.append(f"{words.format(keys)} ({one})")
     return "; ".join(parts) + "." if parts else ""
 
 
