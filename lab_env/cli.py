@@ -669,7 +669,10 @@ def attack(
         str, typer.Option(help="own, reference, or one of the lesson: right-1, wrong-1")
     ] = "own",
     shrink: Annotated[
-        bool, typer.Option("--shrink", help="after a fall, look for fewer events that suffice")
+        bool,
+        typer.Option(
+            "--shrink", help="after a fall, look for fewer events with which it still falls"
+        ),
     ] = False,
 ) -> None:
     """Attack your answer to an exercise: how much does it survive?

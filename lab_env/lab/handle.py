@@ -349,7 +349,7 @@ class Lab:
             rungs: numbers of the rungs to climb; by default all, until your answer falls.
             answer: another function to attack; its climb does not count as yours.
             seed: the same seed gives the same events.
-            shrink: after a fall, look for fewer events that suffice.
+            shrink: after a fall, look for fewer events with which it still falls.
         """
         from lab_env.lab.ladder import attack as ladder  # only a few notebooks attack
 
