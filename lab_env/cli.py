@@ -950,17 +950,17 @@ def author_ladder(
     from lab_env.platform import services
 
     chosen = [rungs_of(exercise)[0]] if exercise else list(RUNGS)
-    surprises = []
+    surprises = 0
     with _progress() as say:
         endpoints = services.up(progress=say)
         if more := [name for each in chosen for name in target_of(each).services]:
             services.up(more, say)
         for trial in trials(endpoints, chosen, seed, say):
             out.print(escape(str(trial)))
-            surprises += [str(trial)] if trial.fell != trial.expected else []
+            surprises += trial.fell != trial.expected
     if surprises:
         raise LabError(
-            f"{len(surprises)} answers did not climb as expected.",
+            f"{surprises} answers did not climb as expected.",
             "mend the exercise's target, or FALLS in lab_env/lab/ladder/rungs.py.",
         )
 

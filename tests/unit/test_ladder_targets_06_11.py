@@ -5,6 +5,7 @@ from zlib import crc32
 
 import pandas as pd
 import pytest
+from ladder_ledger import sent
 
 from lab_env.lab.job.packing import pack, unpack
 from lab_env.lab.ladder.answers import find_answer
@@ -25,18 +26,6 @@ def event(number: int, order: str = "o-1", kind: str = "event", op: str = "updat
     """Return an event; a higher number is a newer one."""
     name = f"{order}-{number}"
     return Send(f"{name}-{kind}", name, order, order, b"{}", kind, op, number * SECOND, 0)
-
-
-def sent(*deliveries: list[Send]) -> pd.DataFrame:
-    """Return the ledger's frame of these deliveries."""
-    rows = [
-        {"send_id": send.send_id, "event_id": send.event_id, "order_id": send.order_id}
-        | {"op": send.op, "order_ts": send.order_ts, "kind": send.kind}
-        | {"partition": 0, "offset": 0, "delivery": number, "value": send.value.decode()}
-        for number, sends in enumerate(deliveries, 1)
-        for send in sends
-    ]
-    return pd.DataFrame(rows)
 
 
 def right(*deliveries: list[Send]) -> dict[str, list[str]]:

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 import pytest
+from ladder_ledger import sent
 
 from lab_env.course.answers import Unreadable
 from lab_env.lab.ladder import rungs
@@ -18,18 +19,6 @@ from lab_env.shop.model import SECOND, Send
 SEEDS = range(30)
 WATERMARK = 120 * SECOND
 TOTALS, BOARD = target_of("12.3"), target_of("14.4")
-
-
-def sent(*deliveries: list[Send]) -> pd.DataFrame:
-    """Return the ledger's frame of these deliveries."""
-    rows = [
-        {"send_id": send.send_id, "event_id": send.event_id, "order_id": send.order_id}
-        | {"op": send.op, "order_ts": send.order_ts, "kind": send.kind}
-        | {"partition": 0, "offset": 0, "delivery": number, "value": send.value.decode()}
-        for number, sends in enumerate(deliveries, 1)
-        for send in sends
-    ]
-    return pd.DataFrame(rows)
 
 
 def event(number: int, order: str, status: str, cents: int, customer: str, kind="event") -> Send:

@@ -83,19 +83,18 @@ class Climb:
 
     def card(self, drawn: bool = False) -> Card:
         """Return the result as a card; without the history as text if that is `drawn`."""
-        tried = "" if len(self.results) == self.of else f" ({self.of} in all)"
-        name = f"{self.exercise}, {self.given}" if self.given else self.exercise
-        title = f"Exercise {name}: held {self.climbed} of {len(self.results)} rungs{tried}"
-        if not self.held:
-            title = f"Exercise {name}: fell on rung {self.results[-1].number} of {self.of}"
         parts = [result.line() for result in self.results if result.held]
-        if not self.held:
+        if self.held:
+            tried = "" if self.climbed == self.of else f" ({self.of} in all)"
+            outcome = f"held {self.climbed} of {len(self.results)} rungs{tried}"
+            parts += [] if tried else [NO_RUNGS]
+        else:
+            outcome = f"fell on rung {self.results[-1].number} of {self.of}"
             parts += self._fall(self.results[-1], drawn)
-        elif self.climbed == self.of:
-            parts.append(NO_RUNGS)
+        name = f"{self.exercise}, {self.given}" if self.given else self.exercise
         if self.which:
             parts.append(f"Not in `lab progress`: it counts your own answer, not `{self.which}`.")
-        return Card(title, "\n\n".join(parts), tone=self.held)
+        return Card(f"Exercise {name}: {outcome}", "\n\n".join(parts), tone=self.held)
 
     def picture(self) -> str:
         """Return the picture of the fall as SVG; empty if there is no history to draw."""

@@ -121,8 +121,12 @@ def with_new_field(seed: int) -> Deliveries:
 
 
 def _with_coupon(send: Send) -> Send:
-    event = json.loads(send.value) | {"coupon": "SPRING"}
-    return replace(send, value=json.dumps(event).encode())
+    return _changed(send, coupon="SPRING")
+
+
+def _changed(send: Send, **fields: str) -> Send:
+    """Return a send whose event has other fields."""
+    return replace(send, value=json.dumps(json.loads(send.value) | fields).encode())
 
 
 def with_only(rung: Rung, send_ids: Set[str]) -> Rung:
@@ -175,12 +179,12 @@ def _with_very_late(parts: Deliveries) -> Deliveries:
 
 
 def _older(send: Send) -> Send:
-    event = json.loads(send.value)
-    then = datetime.fromisoformat(event["order_ts"]) - timedelta(seconds=VERY_LATE)
+    before = json.loads(send.value)["order_ts"]
+    then = datetime.fromisoformat(before) - timedelta(seconds=VERY_LATE)
     at = then.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-    value = json.dumps(event | {"order_ts": at, "partition_date": at[:10]}).encode()
+    older = _changed(send, order_ts=at, partition_date=at[:10])
     kind = "late" if send.kind == "event" else send.kind
-    return replace(send, kind=kind, order_ts=send.order_ts - VERY_LATE * SECOND, value=value)
+    return replace(older, kind=kind, order_ts=send.order_ts - VERY_LATE * SECOND)
 
 
 def _with_moves(parts: Deliveries) -> Deliveries:
@@ -193,8 +197,7 @@ def _moved(send: Send) -> Send:
     """Return the send with another customer, if its order is one that moves."""
     if int(send.order_id.rpartition("-")[2]) % MOVED_SHARE:
         return send
-    event = json.loads(send.value) | {"customer_id": MOVED_TO}
-    return replace(send, value=json.dumps(event).encode())
+    return _changed(send, customer_id=MOVED_TO)
 
 
 def _moves(parts: Deliveries) -> bool:

@@ -6,13 +6,14 @@ A lesson's module `ladder` has a dictionary `TARGETS` of these by exercise, for 
 
 import importlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
 from lab_env.course.answers import Unreadable, kind_of
+from lab_env.platform import store
 from lab_env.shop.ledger import reconcile
 
 if TYPE_CHECKING:  # the attacking process has no Spark
@@ -29,6 +30,16 @@ WORDS = {
     "ghost": "{} in your output although erased",
     "unexpected": "{} in your output but must not be",
 }
+
+
+# A table that a target feeds has no partitions and no filters: a commit takes half the time.
+FEWER_STEPS = {
+    "hoodie.datasource.write.partitionpath.field": "",
+    "hoodie.index.type": "SIMPLE",
+    "hoodie.simple.index.parallelism": "1",
+}
+# The orders of a delivery's first commit and those of its second, where it has two.
+HALVES = "crc32(order_id) % 2 = 0", "crc32(order_id) % 2 = 1"
 
 
 @dataclass(frozen=True)
@@ -187,6 +198,13 @@ def target_of(exercise_id: str) -> Target:
     """Return an exercise's target, from its lesson."""
     module = importlib.import_module(f"lab_env.lessons.l{exercise_id[:2]}.ladder")
     return module.TARGETS[exercise_id]
+
+
+def look_below(stage: "Stage", folder: str, columns: Sequence[str]) -> pd.DataFrame:
+    """Read the output with Spark, which cannot read a folder that does not exist."""
+    if not any(store.list_objects(stage.endpoints, f"{stage.folder}/{folder}/")):
+        return pd.DataFrame(columns=list(columns))
+    return stage.look()
 
 
 def topic_at_rest(spark: "SparkSession", task: Task, since: str = "earliest") -> "DataFrame":

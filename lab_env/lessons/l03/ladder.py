@@ -12,9 +12,9 @@ from lab_env.lab.ladder.target import (
     Task,
     Verdict,
     check_query,
+    look_below,
     topic_at_rest,
 )
-from lab_env.platform import store
 from lab_env.shop.events import EVENT_DDL
 from lab_env.shop.ledger.reconcile import place_of
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 FILES, CHECKPOINT = "files", "_checkpoints/files"  # below the attack's folder
 MESSAGE = ("CAST(value AS STRING) AS value", "partition", "offset")
 PLACE = "partition INT, offset LONG"
+SHOWN = ("partition", "offset", "event")
 BOUND = 20  # messages of a batch; each rung has a delivery of more than twice as many
 # Spark divides the bound among the topic's partitions. It rounds down, but gives each at least one
 # message, so that a batch may exceed the bound if the messages are spread unevenly.
@@ -45,7 +46,7 @@ class MessagesInFiles(EachMessageOnce):
         return spark.read.schema(PLACE).json(f"{task.base}/{FILES}").toPandas()
 
     def rows(self, stage: "Stage") -> pd.DataFrame:
-        return self.keyed(_look_below(stage, FILES))
+        return self.keyed(look_below(stage, FILES, SHOWN))
 
 
 class StreamOf(MessagesInFiles):
@@ -88,7 +89,7 @@ class Split(Target):
         return spark.read.schema(f"{PLACE}, event STRING").json(f"{task.base}/{FILES}").toPandas()
 
     def rows(self, stage: "Stage") -> pd.DataFrame:
-        rows = _look_below(stage, FILES)
+        rows = look_below(stage, FILES, SHOWN)
         return rows.assign(key=place_of(rows))
 
     def keyed(self, sends: pd.DataFrame) -> pd.DataFrame:
@@ -140,13 +141,6 @@ def check_bound(sizes: list[int]) -> None:
             f"A batch of your stream has {largest} messages; with at_most={BOUND}, at most {BOUND} "
             "were wanted."
         )
-
-
-def _look_below(stage: "Stage", folder: str) -> pd.DataFrame:
-    """Read the output; Spark cannot read a folder that does not exist."""
-    if not any(store.list_objects(stage.endpoints, f"{stage.folder}/{folder}/")):
-        return pd.DataFrame(columns=["partition", "offset", "event"])
-    return stage.look()
 
 
 def _records(answer: object) -> "DataFrame":

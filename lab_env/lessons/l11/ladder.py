@@ -6,10 +6,18 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from lab_env.course.answers import as_pair, as_text
+from lab_env.lab.ladder.answers import reference_of
 from lab_env.lab.ladder.rungs import DISTURBED
-from lab_env.lab.ladder.target import Target, Task, check_ended, check_query, delivered
-from lab_env.pipeline.options import DEMO_OPTIONS
-from lab_env.platform import store
+from lab_env.lab.ladder.target import (
+    FEWER_STEPS,
+    HALVES,
+    Target,
+    Task,
+    check_ended,
+    check_query,
+    delivered,
+    look_below,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -24,16 +32,8 @@ ROW = (
     *("order_id", "event_id", "status", "amount", "order_ts", "partition_date"),
     "_hoodie_is_deleted",
 )
-# The lesson's table has partitions and filters; without them a commit takes fewer steps.
-FEWER_STEPS = {
-    "hoodie.datasource.write.partitionpath.field": "",
-    "hoodie.index.type": "SIMPLE",
-    "hoodie.simple.index.parallelism": "1",
-}
 AUDITED = ("order_id", "event_id", "status", "amount", "order_ts", "delivery")
 SHOWN = "order_id STRING, event_id STRING, delivery INT"
-# The orders of a delivery's first commit and those of its second, where it has two.
-HALVES = "crc32(order_id) % 2 = 0", "crc32(order_id) % 2 = 1"
 
 
 class EachChangeOnce(Target):
@@ -101,6 +101,7 @@ class Run(EachChangeOnce):
         from lab_env.lessons.table_copies import copy_table
 
         lab, tables = _lab(), (_path(task, ALL_ORDERS), _path(task, ORDERS))
+        append = reference_of("11.3", lab.endpoints, spark)
 
         def while_a_commit_arrives(path: str, begin: str) -> Any:
             with _commit_arrives(lab, *tables):
@@ -117,12 +118,7 @@ class Append(EachChangeOnce):
 
     def call(self, function: Callable, spark: "SparkSession", task: Task) -> None:
         lab = _lab()
-
-        def run(path: str, begin: str) -> tuple["DataFrame", str]:
-            end = lab.xray(path).instants[-1].completed
-            return _window(spark, path, begin, end), end
-
-        _run_job(lab, run, function, task)
+        _run_job(lab, reference_of("11.2", lab.endpoints, spark), function, task)
 
 
 class StreamOnce(EachChangeOnce):
@@ -140,26 +136,13 @@ class StreamOnce(EachChangeOnce):
         return spark.read.schema(SHOWN).parquet(_path(task, FILES)).toPandas()
 
     def rows(self, stage: "Stage") -> pd.DataFrame:
-        if not any(store.list_objects(stage.endpoints, f"{stage.folder}/{FILES}/")):
-            return pd.DataFrame(columns=["key", "event"])
-        return changes(stage.look())
+        return changes(look_below(stage, FILES, ("order_id", "event_id", "delivery")))
 
 
 def changes(rows: pd.DataFrame) -> pd.DataFrame:
     """Name the change of each row by its order and its delivery."""
     key = rows["order_id"] + " in delivery " + rows["delivery"].astype(str)
     return rows.assign(key=key, event=rows["event_id"])
-
-
-def append(rows: "DataFrame", bookmark: str, path: str) -> None:
-    """Append rows to the audit; the same commit keeps the bookmark."""
-    options = DEMO_OPTIONS | {
-        "hoodie.table.name": AUDIT,
-        "hoodie.datasource.write.operation": "insert",
-        "hoodie.datasource.write.commitmeta.key.prefix": "bookmark.",
-        "bookmark.orders": bookmark,
-    }
-    rows.write.format("hudi").options(**options).mode("append").save(path)
 
 
 def _run_job(lab: "Lab", run: Callable, append: Callable, task: Task) -> None:
@@ -174,16 +157,6 @@ def _run_job(lab: "Lab", run: Callable, append: Callable, task: Task) -> None:
     if not rows.isEmpty():
         append(rows, as_text(bookmark), audit)
     rows.unpersist()
-
-
-def _window(spark: "SparkSession", path: str, begin: str, end: str) -> "DataFrame":
-    """Return the rows that changed after `begin` and up to `end`."""
-    options = {
-        "hoodie.datasource.query.type": "incremental",
-        "hoodie.datasource.read.begin.instanttime": begin,
-        "hoodie.datasource.read.end.instanttime": end,
-    }
-    return spark.read.format("hudi").options(**options).load(path)
 
 
 def _upsert(events: "DataFrame", task: Task, table: str) -> None:

@@ -9,7 +9,7 @@ import pandas as pd
 from lab_env.course.answers import Unreadable, as_text
 from lab_env.lab.ladder.answers import reference_of
 from lab_env.lab.ladder.rungs import DISTURBED
-from lab_env.lab.ladder.target import Target, Task, delivered
+from lab_env.lab.ladder.target import FEWER_STEPS, HALVES, Target, Task, delivered
 from lab_env.pipeline.options import DEMO_OPTIONS
 
 if TYPE_CHECKING:
@@ -18,15 +18,12 @@ if TYPE_CHECKING:
     from lab_env.lab.ladder.attack import Stage
 
 ORDERS, TOTALS = "orders", "totals"  # tables below the attack's folder
-# As in the lesson, but with fewer files to write and no filters: a commit takes half the time.
 ORDERS_OPTIONS = DEMO_OPTIONS | {
     "hoodie.table.name": "orders",
     "hoodie.table.cdc.enabled": "true",
-    "hoodie.index.type": "SIMPLE",
-    "hoodie.simple.index.parallelism": "1",
     "hoodie.datasource.write.recordkey.field": "order_id",
     "hoodie.table.ordering.fields": "order_ts",
-    "hoodie.datasource.write.partitionpath.field": "",
+    **FEWER_STEPS,
 }
 ROW = (
     *("order_id", "customer_id", "status", "order_ts", "partition_date", "_hoodie_is_deleted"),
@@ -36,7 +33,7 @@ ROW = (
 JOB = ("12.1", "12.3", "12.4", "12.5")
 # Of the delivery that a rung disturbs, half of the orders change before the job runs, the others
 # while it runs. Each commit costs two seconds, so in the last delivery nothing changes meanwhile.
-BEFORE, MEANWHILE = "crc32(order_id) % 2 = 0", "crc32(order_id) % 2 = 1"
+BEFORE, MEANWHILE = HALVES
 Upto = Mapping[str, str]  # the bookmark of each customer
 
 
