@@ -102,7 +102,7 @@ def test_its_kernels_know_the_same_lab(jupyter):
 
 def test_a_demo_is_ready_when_its_page_is_opened(jupyter):
     instance = instance_of_this_run()
-    assert "choose from: cdc, incremental" in instance.lab("demo", "nothing").stderr
+    assert "choose from: cdc, exactly-once, incremental" in instance.lab("demo", "nothing").stderr
     command = instance.begin("demo", "snapshot", "--no-browser")
     try:
         address = next(line.split()[1] for line in command.stdout if line.startswith("Ready: "))
