@@ -200,7 +200,7 @@ def test_a_notebook_shows_the_picture_and_a_terminal_the_text(stage):
     stage.edit = lambda rows: rows[1:]
     done = climb(1)
     shown = done._repr_html_()
-    assert "<svg" in shown and "sent    create" not in shown and "sent    create" in repr(done)
+    assert "<svg" in shown and "sent    new at" not in shown and "sent    new at" in repr(done)
 
 
 def test_a_fall_is_saved_and_read_again(stage, home):

@@ -18,12 +18,15 @@ from lab_env.lab.ladder.target import NewestOfEachOrder
 SECOND = 1_000_000
 ORDERS = NewestOfEachOrder()
 COLUMNS = ["order_id", "event_id", "op", "order_ts", "kind", "partition", "offset", "delivery"]
+STATUS = {"create": "new", "update": "paid", "erase": "erased"}
 
 
 def sends(*rows: tuple) -> pd.DataFrame:
     """Make sends from (order, event, op, second, kind, offset, delivery)."""
     lines = [(o, e, op, s * SECOND, kind, 0, at, n) for o, e, op, s, kind, at, n in rows]
-    return ORDERS.keyed(pd.DataFrame(lines, columns=COLUMNS))
+    frame = pd.DataFrame(lines, columns=COLUMNS)
+    values = [f'{{"status":"{STATUS[op]}"}}' for op in frame["op"]]
+    return ORDERS.keyed(frame.assign(value=values))
 
 
 def look(delivery: int, *shown: tuple[str, str], killed: str = "") -> Look:
@@ -45,13 +48,13 @@ def test_a_late_event_that_won_is_the_first_wrong_step_and_the_last():
     steps = history("O-1", ORDERS, SENDS, looks).steps
     assert [step.what for step in steps] == ["sent", "sent", "shown", "sent", "shown"]
     assert [step.wrong for step in steps] == [False] * 4 + [True]
-    assert steps[-1].text == "update of 00:00:05.000; it must show update of 00:00:09.000"
-    assert steps[3].text == "update of 00:00:05.000, late (partition 0, offset 2)"
+    assert steps[-1].text == "paid at 00:00:05.000; it must show paid at 00:00:09.000"
+    assert steps[3].text == "paid at 00:00:05.000, late (partition 0, offset 2)"
 
 
 def test_an_erased_order_must_have_no_row_and_a_malformed_message_is_no_version():
     steps = history("O-2", ORDERS, SENDS, [look(1, ("O-2", "e4")), look(2, ("O-2", "e4"))]).steps
-    assert steps[-1].text == "create of 00:00:01.000; it must show no row"
+    assert steps[-1].text == "new at 00:00:01.000; it must show no row"
     right = history("O-2", ORDERS, SENDS, [look(1, ("O-2", "e4")), look(2)])
     assert right.steps[-1].text == "no row" and not right.wrong
 
@@ -59,10 +62,10 @@ def test_an_erased_order_must_have_no_row_and_a_malformed_message_is_no_version(
 def test_rows_that_are_there_twice_and_rows_that_are_gone_are_told():
     twice = history("O-1", ORDERS, SENDS, [look(1, ("O-1", "e2"), ("O-1", "e1"))])
     assert twice.steps[-1].text.startswith(
-        "2 rows: update of 00:00:09.000 and create of 00:00:01.000;"
+        "2 rows: paid at 00:00:09.000 and new at 00:00:01.000;"
     )
     gone = history("O-1", ORDERS, SENDS, [look(1)])
-    assert gone.steps[-1].text == "no row; it must show update of 00:00:09.000"
+    assert gone.steps[-1].text == "no row; it must show paid at 00:00:09.000"
     foreign = history("O-1", ORDERS, SENDS, [look(1, ("O-1", "x"))])
     assert "x; it must" in foreign.steps[-1].text
 
@@ -87,7 +90,7 @@ def test_a_kill_in_a_delivery_without_a_send_of_the_order_repeats_none():
 def test_of_several_wrong_orders_the_one_with_the_shortest_proof_is_told():
     looks = [look(1, ("O-1", "e1"), ("O-2", "e4")), look(2, ("O-1", "e2"), ("O-2", "e4"))]
     told = shortest(["O-2", "O-1"], ORDERS, SENDS, looks)
-    assert "of 00:00:09.000" in told.steps[-1].text and len(told.steps) == 3
+    assert "at 00:00:09.000" in told.steps[-1].text and len(told.steps) == 3
     assert shortest(["O-9"], ORDERS, SENDS, [look(1)]) is None
 
 
@@ -126,8 +129,8 @@ def test_of_many_events_in_a_delivery_the_first_and_the_last_are_listed():
 def test_a_history_is_one_sentence_for_those_who_cannot_see_its_picture():
     told = history("O-1", ORDERS, SENDS, [look(1, ("O-1", "e2")), look(2, ("O-1", "e3"))])
     text = as_sentence(told)
-    assert text.startswith("The life of order O-1: in delivery 1: sent create of 00:00:01.000 (")
-    assert text.endswith("shown update of 00:00:05.000; it must show update of 00:00:09.000.")
+    assert text.startswith("The life of order O-1: in delivery 1: sent new at 00:00:01.000 (")
+    assert text.endswith("shown paid at 00:00:05.000; it must show paid at 00:00:09.000.")
 
 
 def test_events_of_the_same_millisecond_are_told_apart():
@@ -136,4 +139,4 @@ def test_events_of_the_same_millisecond_are_told_apart():
     )
     own["order_ts"] += [0, 1]
     wrong = history("O-1", ORDERS, own, [look(1, ("O-1", "e1"))]).steps[-1]
-    assert wrong.text == "update of 00:00:01.000000; it must show update of 00:00:01.000001"
+    assert wrong.text == "paid at 00:00:01.000000; it must show paid at 00:00:01.000001"

@@ -20,10 +20,11 @@ LONG = "the-far-north/" * 20
 def sends(*rows: tuple, key: str = ORDER) -> pd.DataFrame:
     """Make sends from (event, op, second, kind, delivery); the offset counts them."""
     lines = [
-        (key, event, op, second * 1_000_000, kind, 2, offset, delivery)
+        (key, event, op, second * 1_000_000, kind, 2, offset, delivery, f'{{"status":"{op}d"}}')
         for offset, (event, op, second, kind, delivery) in enumerate(rows)
     ]
     columns = ["order_id", "event_id", "op", "order_ts", "kind", "partition", "offset", "delivery"]
+    columns.append("value")
     return ORDERS.keyed(pd.DataFrame(lines, columns=columns))
 
 
@@ -39,6 +40,11 @@ def late():
         ("e3", "update", 5, "late", 2),
     )
     return history(ORDER, ORDERS, sent, [look(1, "e2"), look(2, "e3")])
+
+
+def erased():
+    sent = sends(("e1", "create", 1, "event", 1), ("e2", "erase", 9, "event", 2))
+    return history(ORDER, ORDERS, sent, [look(1, "e1"), look(2, "e1")])
 
 
 def duplicate():
@@ -64,7 +70,7 @@ def long_names():
     return history(LONG, ORDERS, sent, [look(1, f"{LONG}<script>\0", *"abcdefgh", key=LONG)])
 
 
-HISTORIES = {made.__name__: made() for made in (late, duplicate, missing, fifteen, long_names)}
+HISTORIES = {made.__name__: made() for made in (late, erased, duplicate, missing, fifteen, long_names)}
 
 
 @pytest.fixture(params=HISTORIES)
@@ -111,6 +117,12 @@ def test_the_event_that_is_shown_and_the_one_that_must_be_are_framed():
     assert ">shows</text>" in svg and ">must show</text>" in svg
     assert svg.count("commit 04:32:17.123") == svg.count("commit 04:32:31.907") == 2  # hover, too
     assert "an event that it shows instead" not in draw(HISTORIES["missing"])
+
+
+def test_the_event_that_erases_the_order_is_framed():
+    svg = draw(HISTORIES["erased"])
+    assert count(svg, "event", "erasing") == count(svg, "event", "mistaken") == 2  # with the legend
+    assert ">the event that removes the row</text>" in svg
 
 
 def test_names_are_escaped_cut_in_the_tile_and_whole_under_the_pointer():

@@ -26,6 +26,7 @@ SENDS = SPLIT.keyed(
             "partition": [0, 1, 0, 1],
             "offset": [0, 0, 1, 1],
             "delivery": 1,
+            "value": "",
         }
     )
 )

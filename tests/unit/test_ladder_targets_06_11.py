@@ -86,7 +86,7 @@ def test_the_history_of_a_change_shows_when_it_came_again():
     looks = [Look(1, audit(first)), Look(2, audit(first, first, again))]
     sends = AUDIT.keyed(sent([event(1)], [event(2, "o-2")]))
     told = history("o-1 in delivery 1", AUDIT, sends, looks)
-    assert told.wrong and "2 rows: update of 00:00:01.000" in as_text(told)
+    assert told.wrong and "2 rows: update at 00:00:01.000" in as_text(told)
     assert not history("o-2 in delivery 2", AUDIT, sends, looks).wrong
 
 

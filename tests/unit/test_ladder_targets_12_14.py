@@ -86,7 +86,7 @@ def test_the_history_of_a_customer_has_all_events_of_an_order_that_moved():
     sends = [event(1, "o-1", "new", 100, "a")], [event(2, "o-1", "paid", 150, "b")]
     looks = [Look(1, shown(a=100)), Look(2, shown(a=100, b=150))]
     told = as_text(history("a", TOTALS, TOTALS.keyed(sent(*sends)), looks))
-    assert "update of 00:00:02.000" in told
+    assert "paid at 00:00:02.000" in told
     assert "100; it must show 0   <-- here" in told
 
 

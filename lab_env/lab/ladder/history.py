@@ -1,6 +1,7 @@
 """The history of one key: what was sent, what the output showed, and the first wrong step."""
 
 import itertools
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -11,6 +12,7 @@ from lab_env.lab.ladder.target import Target
 COMMIT = "_hoodie_commit_time"
 SENT, KILLED, SHOWN = "sent", "killed", "shown"
 ROWS = 4  # rows of the output that are listed
+STATUS = re.compile(r'"status": ?"(\w+)"')
 MOST = 8  # sends of a delivery that are listed; of more, only the first and the last ones
 
 
@@ -180,7 +182,7 @@ def _told(events: tuple[str, ...]) -> str:
 
 
 def _names(sends: pd.DataFrame) -> dict[str, str]:
-    """Name each event by its operation and its time, for example `update of 23:30:04.120`.
+    """Name each event by its status and its time, for example `shipped at 23:30:04.120`.
 
     If two events have the same name to the millisecond, all have microseconds.
     """
@@ -194,4 +196,5 @@ def _names(sends: pd.DataFrame) -> dict[str, str]:
 
 def _named(send, digits: int) -> str:
     time = pd.Timestamp(send.order_ts, unit="us").strftime("%H:%M:%S.%f")
-    return f"{send.op} of {time[: digits - 6 or None]}"
+    status = STATUS.search(send.value)  # a malformed message may have none
+    return f"{status[1] if status else send.op} at {time[: digits - 6 or None]}"

@@ -23,9 +23,10 @@ LANES = {"shop": SHOP, "topic": TOPIC, "your function": FUNCTION, "output": OUTP
 CALL_X, CALL_WIDTH = FUNCTION[0] + FUNCTION[1] // 2, 12
 LINE, PAD, GAP = 15, 5, 7  # height of a line of text, space around it, space between two rows
 # Most characters of a line in a tile, by its CSS class, and of a request on the bar of a kill.
-NAME, REQUEST = {"strong": 24, "small": 31, "": 24}, 96
+NAME, REQUEST = {"strong": 25, "small": 31, "": 24}, 96
 FRAMES = {
     "expected": "the event that the output must show",
+    "erasing": "the event that removes the row",
     "mistaken": "an event that it shows instead",
 }
 COLOURS = {"event": BLUE, "late": AMBER, "resend": PINK, "bad": VERMILION, "good": GREEN}
@@ -146,6 +147,8 @@ class _Picture:
         """Return the CSS classes of an event's tile, with its frame if the wrong step names it."""
         kind = note.split(":")[0] or "event"
         frame = "expected" if name in self.right else "mistaken" if name in self.shown else ""
+        if not self.right and self.shown and name.startswith("erased "):
+            frame = "erasing"
         if not frame:
             return kind
         self.frames.add(frame)
