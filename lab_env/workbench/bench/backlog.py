@@ -84,10 +84,10 @@ def _measure(
 ) -> list[dict[str, Figures]]:
     """Return one scenario's figures: one dictionary per round, keyed by option set."""
     found: list[dict[str, Figures]] = [{} for _ in range(config.rounds)]
+    title = _title(*config.scenarios)
     for number, ways in enumerate(found):
-        title = _title(*config.scenarios)
-        report_progress(f"round {number + 1} of {config.rounds}: {title}, {len(WAYS)} ways")
         for way, (extra_options, sinks) in rotated(number, tuple(WAYS.items())):
+            report_progress(f"round {number + 1} of {config.rounds}: {title}, {way}")
             once = replace(config, rounds=1, extra_options=extra_options)
             ways[way] = bench.measure(once, lambda line: None, rotated(number, sinks))
     return found
