@@ -164,13 +164,13 @@ def test_a_right_answer_climbs_all_rungs_and_leaves_nothing(stage):
         all("matches the ledger" in result.found for result in done.results)
         and len(said) == 1 + 2 * rungs
     )
-    assert done.results[2].found.endswith("Killed at orders_cow/f.parquet.")
+    assert done.results[2].found.endswith("Killed after orders_cow/f.parquet.")
     assert stage.armed[:2] == [("data", "hold_after"), ("commits", "hold_before")]
     assert [action for _, action in stage.armed[2:]] == ["hold_after", "error", "lost"]
     assert all(process.killed for process in stage.processes)
     assert len(stage.removed) == 2 * rungs  # topic and folder of each
     assert f"held {rungs} of {rungs} rungs" in repr(done) and done._repr_html_()
-    assert "No rung deletes the checkpoint" in repr(done)
+    assert "No rung recreates the topic" in repr(done)
 
 
 def test_a_process_lives_until_a_rung_kills_it(stage):
@@ -185,7 +185,7 @@ def test_an_answer_falls_with_a_history_and_a_command_that_repeats_it(stage):
     done = climb()
     (result,) = done.results
     assert not done.held and result.number == 1 and not result.held
-    assert "1 order is in your output more than once (o-s17-" in result.found
+    assert "1 order is in the output more than once (o-s17-" in result.found
     assert result.history.wrong and result.history.steps[-1].text.startswith("2 rows: ")
     text = repr(done)
     assert "<-- here" in text and "lab attack 04.2 --rung 1 --seed 17" in text
@@ -200,7 +200,7 @@ def test_a_notebook_shows_the_picture_and_a_terminal_the_text(stage):
     stage.edit = lambda rows: rows[1:]
     done = climb(1)
     shown = done._repr_html_()
-    assert "<svg" in shown and "sent    new at" not in shown and "sent    new at" in repr(done)
+    assert "<svg" in shown and "sent      new at" not in shown and "sent      new at" in repr(done)
 
 
 def test_a_fall_is_saved_and_read_again(stage, home):
@@ -325,7 +325,7 @@ def test_an_output_that_cannot_be_read_is_a_fall(stage, monkeypatch):
     monkeypatch.setattr(PlayedProcess, "fetch", fetch, raising=False)
     monkeypatch.setattr(type(ladder.target_of("04.2")), "rows", lambda self, stage: stage.look())
     (result,) = climb(1).results
-    assert result.found == "Your output cannot be read: FileNotFoundException: gone."
+    assert result.found == "The output cannot be read: FileNotFoundException: gone."
 
 
 def test_an_interrupted_attack_removes_everything(stage):
@@ -408,5 +408,5 @@ def test_an_output_with_an_empty_key_or_event_is_judged():
 def test_the_ledgers_findings_are_said_in_words():
     told = in_words({"missing": (1, "O-1"), "ghost": (2, "O-2")}, "order")
     missing, ghosts = told.split("; ")
-    assert missing == "1 order is missing from your output (O-1)"
-    assert ghosts == "2 orders are in your output although erased (for example O-2)."
+    assert missing == "1 order is missing from the output (O-1)"
+    assert ghosts == "2 orders are in the output although erased (for example O-2)."

@@ -61,9 +61,7 @@ def test_an_erased_order_must_have_no_row_and_a_malformed_message_is_no_version(
 
 def test_rows_that_are_there_twice_and_rows_that_are_gone_are_told():
     twice = history("O-1", ORDERS, SENDS, [look(1, ("O-1", "e2"), ("O-1", "e1"))])
-    assert twice.steps[-1].text.startswith(
-        "2 rows: paid at 00:00:09.000 and new at 00:00:01.000;"
-    )
+    assert twice.steps[-1].text.startswith("2 rows: paid at 00:00:09.000 and new at 00:00:01.000;")
     gone = history("O-1", ORDERS, SENDS, [look(1)])
     assert gone.steps[-1].text == "no row; it must show paid at 00:00:09.000"
     foreign = history("O-1", ORDERS, SENDS, [look(1, ("O-1", "x"))])
@@ -71,7 +69,11 @@ def test_rows_that_are_there_twice_and_rows_that_are_gone_are_told():
 
 
 def test_after_a_kill_nothing_is_promised_before_the_restart():
-    looks = [look(1, ("O-1", "e2")), look(2, killed="orders_cow/f.parquet"), look(2, ("O-1", "e2"))]
+    looks = [
+        look(1, ("O-1", "e2")),
+        look(2, killed="after orders_cow/f.parquet"),
+        look(2, ("O-1", "e2")),
+    ]
     steps = history("O-1", ORDERS, SENDS, looks).steps
     whats = ["sent", "sent", "shown", "sent", "killed", "shown", "shown"]
     assert [step.what for step in steps] == whats and not any(step.wrong for step in steps)
@@ -80,7 +82,7 @@ def test_after_a_kill_nothing_is_promised_before_the_restart():
 def test_a_kill_in_a_delivery_without_a_send_of_the_order_repeats_none():
     looks = [
         look(1, ("O-2", "e4")),
-        look(3, ("O-2", "e4"), killed="orders_cow/f.parquet"),
+        look(3, ("O-2", "e4"), killed="after orders_cow/f.parquet"),
         look(3, ("O-2", "e4")),
     ]
     steps = history("O-2", ORDERS, SENDS[SENDS["delivery"] == 1], looks).steps
@@ -103,10 +105,10 @@ def test_as_text_each_delivery_is_numbered_once_and_an_arrow_marks_the_wrong_ste
 
 
 def test_a_kill_is_told_with_its_request_and_a_row_with_its_commit():
-    rows = look(1, ("O-1", "e2"), killed="orders_cow/f.parquet")
+    rows = look(1, ("O-1", "e2"), killed="after orders_cow/f.parquet")
     rows.rows[COMMIT] = "20261127043217123"
     steps = history("O-1", ORDERS, SENDS, [rows]).steps
-    assert steps[2].text == "at orders_cow/f.parquet; then started again"
+    assert steps[2].text == "after orders_cow/f.parquet; then started again"
     assert steps[3].commits == ("20261127043217123",)
 
 

@@ -1,16 +1,32 @@
 """The picture of a fall shows every step of its history, and one wrong one."""
 
 import re
+from dataclasses import replace
 from xml.dom import minidom
 
 import pandas as pd
 import pytest
 
-from lab_env.lab.ladder.history import COMMIT, KILLED, SENT, Look, as_sentence, history
+from lab_env.lab.ladder.history import (
+    COMMIT,
+    KILLED,
+    MEANWHILE,
+    SENT,
+    SHOWN,
+    Look,
+    as_sentence,
+    history,
+)
 from lab_env.lab.ladder.picture import COLOURS, LANES, draw
 from lab_env.lab.ladder.target import NewestOfEachOrder
 
 ORDERS = NewestOfEachOrder()
+
+
+class Later(NewestOfEachOrder):
+    begins = 2
+
+
 ORDER = "o-s17-000031"
 COMMITS = ("20261127043217123", "20261127043231907")
 FILE = "orders_cow/partition_date=2026-01-05/00000000-ed49-4a87-9a58-abb72b4ab274-0_0-31-5.parquet"
@@ -49,19 +65,26 @@ def erased():
 
 def duplicate():
     sent = sends(("e1", "create", 1, "event", 1), ("e1", "create", 1, "resend", 2))
-    killed = look(2, "e1", killed="_checkpoints/orders_cow/commits/1")
+    killed = look(2, "e1", killed="before _checkpoints/orders_cow/commits/1")
     return history(ORDER, ORDERS, sent, [look(1, "e1"), killed, look(2, "e1", "e1")])
 
 
 def missing():
     sent = sends(("e1", "create", 1, "event", 2))
-    return history(ORDER, ORDERS, sent, [look(1), look(2, killed=FILE), look(2)])
+    return history(ORDER, ORDERS, sent, [look(1), look(2, killed=f"after {FILE}"), look(2)])
+
+
+def prepared():
+    """The lab handles the first delivery; in the second one, the store is in trouble."""
+    sent = sends(("e1", "create", 1, "event", 1), ("e2", "update", 2, "event", 2))
+    looks = look(1, "e1"), replace(look(2, "e1"), meanwhile="a store in trouble")
+    return history(ORDER, Later(), sent, looks)
 
 
 def fifteen():
     kinds = ["event", "late", "resend", "malformed:impossible_timestamp"]
     sent = sends(*((f"e{n}", "update", n, kinds[n % 4], 1 + n // 5) for n in range(10)))
-    killed = look(2, "e6", killed=FILE)
+    killed = look(2, "e6", killed=f"after {FILE}")
     return history(ORDER, ORDERS, sent, [look(1, "e4"), killed, look(2, "e8")])
 
 
@@ -70,7 +93,8 @@ def long_names():
     return history(LONG, ORDERS, sent, [look(1, f"{LONG}<script>\0", *"abcdefgh", key=LONG)])
 
 
-HISTORIES = {made.__name__: made() for made in (late, erased, duplicate, missing, fifteen, long_names)}
+MADE = (late, erased, duplicate, missing, prepared, fifteen, long_names)
+HISTORIES = {made.__name__: made() for made in MADE}
 
 
 @pytest.fixture(params=HISTORIES)
@@ -97,7 +121,9 @@ def test_each_step_has_its_marks_and_one_is_wrong(told):
     assert told.wrong and count(svg, "wrong") == count(svg, "must") == count(svg, "tip-wrong") == 1
     assert count(svg, "place") == whats.count(SENT)
     assert count(svg, "kill") == whats.count(KILLED)
-    assert count(svg, "bar") == whats.count("shown")  # a killed call has one, its reader none
+    called = sum(step.called for step in told.steps if step.what == SHOWN)
+    assert count(svg, "bar") == called + whats.count(KILLED)
+    assert count(svg, "trouble") == whats.count(MEANWHILE)
     deliveries = {step.delivery for step in told.steps}
     assert count(svg, "band") == len(deliveries)
     assert all(f">delivery {number}" in svg for number in deliveries)
@@ -108,7 +134,14 @@ def test_each_events_kind_is_a_word_and_a_style():
     assert count(svg, "tile", "late") == 3 and svg.count(">late</text>") == 3
     assert count(svg, "tile", "resend") == 2 and svg.count(">resend</text>") == 2
     assert ">malformed: impossible_timestamp</text>" in svg
-    assert "killed at _checkpoints/orders_cow/commits/1</text>" in draw(HISTORIES["duplicate"])
+    assert "killed before _checkpoints/orders_cow/commits/1</text>" in draw(HISTORIES["duplicate"])
+
+
+def test_a_delivery_that_the_lab_handles_has_no_call_and_trouble_has_a_bar():
+    svg = draw(HISTORIES["prepared"])
+    assert ">the lab has prepared</text>" in svg and count(svg, "bar") == 1
+    assert ">meanwhile: a store in trouble</text>" in svg
+    assert "meanwhile a store in trouble, shown created" in as_sentence(HISTORIES["prepared"])
 
 
 def test_the_event_that_is_shown_and_the_one_that_must_be_are_framed():

@@ -86,7 +86,7 @@ def test_files_must_hold_each_place_once():
     sends, once = FILES.keyed(SENDS), FILES.keyed(SENDS[["partition", "offset"]])
     assert not FILES.judge(sends, once).wrong
     twice = FILES.judge(sends, pd.concat([once, once[:1]]))
-    assert "1 message is in your output more than once (0:0)" in twice.text
+    assert "1 message is in the output more than once (0:0)" in twice.text
     assert "3 messages are missing" in FILES.judge(sends, once[:1]).text
 
 

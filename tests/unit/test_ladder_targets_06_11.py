@@ -68,11 +68,11 @@ def test_a_change_counts_against_all_earlier_deliveries_of_its_own_order():
         ([("o-1", "o-1-1", 1), ("o-1", "o-1-3", 2)], ""),
         (
             [("o-1", "o-1-3", 2)],
-            "1 change is missing from your output (o-1 in delivery 1).",
+            "1 change is missing from the output (o-1 in delivery 1).",
         ),
         (
             [("o-1", "o-1-1", 1), ("o-1", "o-1-3", 2), ("o-1", "o-1-1", 1)],
-            "1 change is in your output more than once (o-1 in delivery 1).",
+            "1 change is in the output more than once (o-1 in delivery 1).",
         ),
     ],
 )

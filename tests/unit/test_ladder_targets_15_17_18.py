@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+from dataclasses import asdict
 from types import SimpleNamespace
 from zlib import crc32
 
@@ -14,6 +15,7 @@ from lab_env.lab.job.packing import pack, unpack
 from lab_env.lab.ladder.answers import find_answer
 from lab_env.lab.ladder.rungs import DISTURBED, late_and_twice
 from lab_env.lab.ladder.target import Task, check_ended
+from lab_env.lab.ladder.worker import LadderWorker
 from lab_env.lessons.l15 import ladder as l15
 from lab_env.lessons.l17 import ladder as l17
 from lab_env.lessons.l18 import checks
@@ -111,7 +113,9 @@ def test_the_old_stream_has_the_first_delivery_for_itself():
     def fail(table, checkpoint):
         raise AssertionError
 
-    l17.TARGETS["17.2"].call(fail, None, TASK)
+    worker = LadderWorker(None)
+    worker.functions["answer"] = fail
+    assert worker.run("17.2", asdict(TASK)) == {}
 
 
 @pytest.mark.parametrize("seed", range(30))

@@ -83,7 +83,7 @@ def attack(
             raise LabError(f"The ladder of {exercise_id} needs {name}.", f"run: lab up {name}")
     seed = secrets.randbelow(10_000) if seed is None else seed
     results: list[Result] = []
-    say(f"Promised: {target_of(exercise_id).promise}")
+    say(f"Required: {target_of(exercise_id).promise}")
     with contextlib.closing(Attack(endpoints, namespace, exercise_id, answer, seed)) as under_way:
         for number, rung in chosen:
             say(f"rung {number} of {len(rungs)}, {rung.title}: {rung.hardship}")
@@ -272,7 +272,8 @@ class Stage:
         """Call the function and kill its process at a request, then look at the output.
 
         Args:
-            point: class of the request, action of the gate, and the beginning of the key.
+            point: class of the request, `hold_before` or `hold_after`, and the beginning of the
+                key.
             otherwise: what the function did if the request never came.
             k: which of these requests, counted from 1.
         """
@@ -287,9 +288,10 @@ class Stage:
             process.finish()
             raise Fell(f"Your function {otherwise}, so there was no moment to kill it at.")
         self._attack.end()
-        request = rule.request.key.removeprefix(self.folder).strip("/")
-        self._killed = f" Killed at {request}."
-        self._looks.append(Look(DISTURBED, self.target.rows(self), request))
+        key = rule.request.key.removeprefix(self.folder).strip("/")
+        request = f"{action.removeprefix('hold_')} {key}"
+        self._killed = f" Killed {request}."
+        self._looks.append(Look(DISTURBED, self.target.rows(self), killed=request))
 
     def hold_first(self, kind: str, action: str) -> None:
         """Call the function in two processes: a request of the first waits while the second writes.
@@ -329,7 +331,7 @@ class Stage:
         try:
             return self._attack.process().fetch("look", **self._arguments())
         except JobFailed as why:
-            raise Fell(f"Your output cannot be read: {why}") from None
+            raise Fell(f"The output cannot be read: {why}") from None
 
     def hudi_rows(self, table: str, columns: Sequence[str] = KEYS) -> pd.DataFrame:
         """Read columns of a Hudi table below the attack's folder without Spark."""
@@ -374,7 +376,9 @@ class Stage:
 
     def _judge(self, delivery: int) -> None:
         rows = self.target.rows(self)
-        self._looks.append(Look(delivery, rows))
+        rung, disturbed = self._rung, delivery == DISTURBED and not self._killed
+        meanwhile = rung.title if disturbed and (rung.disturb or rung.before) else ""
+        self._looks.append(Look(delivery, rows, meanwhile=meanwhile))
         sends = self.target.keyed(self.sends())
         verdict = self.target.judge(sends, rows)
         if verdict.wrong:

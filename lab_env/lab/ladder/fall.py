@@ -50,6 +50,7 @@ class Fall:
             {
                 "delivery": look.delivery,
                 "killed": look.killed,
+                "meanwhile": look.meanwhile,
                 "rows": look.rows.reindex(columns=SHOWN).astype(str).to_numpy().tolist(),
             }
             for look in self.looks
@@ -65,7 +66,7 @@ def read_fall(path: Path) -> Fall:
     target = target_of(facts["exercise"])
     sends = pd.DataFrame(facts["sends"])
     looks = [
-        Look(look["delivery"], pd.DataFrame(look["rows"], columns=SHOWN), look["killed"])
+        Look(**look | {"rows": pd.DataFrame(look["rows"], columns=SHOWN)})
         for look in facts["looks"]
     ]
     key = facts["key"]

@@ -10,7 +10,7 @@ import pandas as pd
 from lab_env.lab.ladder.target import Target
 
 COMMIT = "_hoodie_commit_time"
-SENT, KILLED, SHOWN = "sent", "killed", "shown"
+SENT, MEANWHILE, KILLED, SHOWN = "sent", "meanwhile", "killed", "shown"
 ROWS = 4  # rows of the output that are listed
 STATUS = re.compile(r'"status": ?"(\w+)"')
 MOST = 8  # sends of a delivery that are listed; of more, only the first and the last ones
@@ -21,13 +21,15 @@ class Look:
     """The output's rows (see `Target.rows`), read after a delivery.
 
     Args:
-        killed: the request at which the process has just been killed, so that nothing is promised
-            yet; empty if it was not killed.
+        killed: the request before or after which the process has just been killed, so that nothing
+            is promised yet; empty if it was not killed.
+        meanwhile: what else went wrong during the call.
     """
 
     delivery: int
     rows: pd.DataFrame
     killed: str = ""
+    meanwhile: str = ""
 
 
 @dataclass(frozen=True)
@@ -37,17 +39,22 @@ class Step:
     Args:
         events: the names of the sent event, or of the events that the output shows.
         note: of a sent event: `late`, `resend` or `malformed: <reason>`.
-        place: topic partition and offset of a sent event, or the request of a kill.
+        place: topic partition and offset of a sent event, the request of a kill, or what went wrong
+            meanwhile.
+        about: what a sent event says besides its status.
+        called: whether the output is shown after a call of the function.
         commits: for each shown event, the instant of the commit that wrote it, if it is known.
         right: the names of the events that the output must show.
         omitted: number of sends that this step stands for, see `abridged`.
     """
 
     delivery: int
-    what: str  # SENT, KILLED, SHOWN
+    what: str  # SENT, MEANWHILE, KILLED, SHOWN
     events: tuple[str, ...] = ()
     note: str = ""
     place: str = ""
+    about: str = ""
+    called: bool = True
     commits: tuple[str, ...] = ()
     right: tuple[str, ...] = ()
     wrong: bool = False
@@ -59,10 +66,12 @@ class Step:
         if self.omitted:
             return f"{self.omitted} more"
         if self.what == SENT:
-            note = f", {self.note}" if self.note else ""
-            return f"{self.events[0]}{note} ({self.place})"
+            name = ", ".join(part for part in (self.events[0], self.about, self.note) if part)
+            return f"{name} ({self.place})"
+        if self.what == MEANWHILE:
+            return self.place
         if self.what == KILLED:
-            return f"at {self.place}; then started again"
+            return f"{self.place}; then started again"
         shown = _told(self.events)
         text = f"{len(self.events)} rows: {shown}" if len(self.events) > 1 else shown
         return f"{text}; it must show {_told(self.right)}" if self.wrong else text
@@ -114,8 +123,9 @@ def history(key: str, target: Target, sends: pd.DataFrame, looks: list[Look]) ->
         if not steps or look.delivery != steps[-1].delivery:
             new = own[own["delivery"] == look.delivery].itertuples()
             steps += [_sent(send, names[send.event]) for send in new]
-        if look.killed and steps:
-            steps.append(Step(look.delivery, KILLED, place=look.killed))
+        for what, place in ((KILLED, look.killed), (MEANWHILE, look.meanwhile)):
+            if place and steps:
+                steps.append(Step(look.delivery, what, place=place))
         rows = look.rows[look.rows["key"].astype(str) == key]
         shown = rows["event"].astype(str).tolist()
         right = target.right(own[own["delivery"] <= look.delivery])
@@ -126,6 +136,7 @@ def history(key: str, target: Target, sends: pd.DataFrame, looks: list[Look]) ->
                 look.delivery,
                 SHOWN,
                 tuple(names.get(event, event) for event in shown),
+                called=look.delivery >= target.begins and not look.killed,
                 commits=tuple(rows[COMMIT].astype(str)) if COMMIT in rows else (),
                 right=tuple(names.get(event, event) for event in right),
                 wrong=not look.killed and sorted(shown) != sorted(right),
@@ -156,7 +167,7 @@ def as_text(found: History) -> str:
     for step in abridged(found.steps):
         number = step.delivery if step.delivery != before else ""
         mark = "   <-- here" if step.wrong else ""
-        lines.append(f"{number:<10}{step.what:<8}{step.text}{mark}")
+        lines.append(f"{number:<10}{step.what:<10}{step.text}{mark}")
         before = step.delivery
     return "\n".join(lines)
 
@@ -173,7 +184,7 @@ def as_sentence(found: History) -> str:
 def _sent(send, name: str) -> Step:
     note = "" if send.kind == "event" else send.kind.replace(":", ": ")
     place = f"partition {send.partition}, offset {send.offset}"
-    return Step(send.delivery, SENT, (name,), note, place)
+    return Step(send.delivery, SENT, (name,), note, place, getattr(send, "about", ""))
 
 
 def _told(events: tuple[str, ...]) -> str:

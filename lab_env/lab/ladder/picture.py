@@ -11,7 +11,16 @@ from html import escape
 from itertools import groupby
 from pathlib import Path
 
-from lab_env.lab.ladder.history import KILLED, ROWS, SENT, History, Step, abridged, as_sentence
+from lab_env.lab.ladder.history import (
+    KILLED,
+    MEANWHILE,
+    ROWS,
+    SENT,
+    History,
+    Step,
+    abridged,
+    as_sentence,
+)
 from lab_env.platform.display.palette import AMBER, BLUE, PINK, VERMILION
 from lab_env.tables.xray.captions import clock
 from lab_env.tables.xray.colours import GREEN
@@ -23,7 +32,7 @@ LANES = {"shop": SHOP, "topic": TOPIC, "your function": FUNCTION, "output": OUTP
 CALL_X, CALL_WIDTH = FUNCTION[0] + FUNCTION[1] // 2, 12
 LINE, PAD, GAP = 15, 5, 7  # height of a line of text, space around it, space between two rows
 # Most characters of a line in a tile, by its CSS class, and of a request on the bar of a kill.
-NAME, REQUEST = {"strong": 25, "small": 31, "": 24}, 96
+NAME, REQUEST = {"strong": 25, "small": 31, "": 24}, 106
 FRAMES = {
     "expected": "the event that the output must show",
     "erasing": "the event that removes the row",
@@ -61,12 +70,15 @@ class _Picture:
     def delivery(self, number: int, steps: Sequence[Step]) -> None:
         """Draw a delivery's steps, and the band behind them."""
         top = self.y
-        label = f"delivery {number}" + ", with none of its events" * (steps[0].what != SENT)
+        none = f", no event of this {self.history.noun}" * (steps[0].what != SENT)
+        label = f"delivery {number}{none}"
         self.marks.append(_text(SHOP[0], top + 15, label, "small"))
         self.y += 22
         for place, step in enumerate(steps):
             if step.what == SENT:
                 self._sent(step)
+            elif step.what == MEANWHILE:
+                self._bar("trouble", f"meanwhile: {step.place}")
             elif step.what == KILLED:
                 self._killed(step)
             else:
@@ -103,7 +115,8 @@ class _Picture:
             height = self._tile(SHOP, [(f"{step.omitted} more events", "")], "more")
         else:
             (name,) = step.events
-            lines = [(name, "strong"), *([(step.note, "small")] if step.note else [])]
+            small = [(line, "small") for line in (step.about, step.note) if line]
+            lines = [(name, "strong"), *small]
             height = self._tile(SHOP, lines, self._kind(name, step.note))
             self._tile(TOPIC, [(step.place, "")], "place")
             self._arrow(sum(SHOP), TOPIC[0], self.y + _height(1) // 2)
@@ -113,10 +126,13 @@ class _Picture:
         """A call that ends at a red bar across all lanes."""
         self._call(_height(1) + 4, "call")
         self.y += _height(1) + 4
+        self._bar("kill", f"killed {step.place}")
+
+    def _bar(self, kind: str, words: str) -> None:
+        """A bar across all lanes."""
         bar = MARGIN, WIDTH - 2 * MARGIN
-        words = f"killed at {_short(step.place, REQUEST)}"
-        self.marks.append(_box(bar, self.y, _height(1), "kill", f"killed at {step.place}"))
-        self.marks.append(_text(SHOP[0], self.y + 17, words, "key strong"))
+        self.marks.append(_box(bar, self.y, _height(1), kind, words))
+        self.marks.append(_text(SHOP[0], self.y + 17, _short(words, REQUEST), "key strong"))
         self.y += _height(1) + GAP
 
     def _shown(self, step: Step, before: Sequence[str]) -> None:
@@ -124,10 +140,9 @@ class _Picture:
         lines = list(_rows(step))
         height = _height(len(lines))
         middle = self.y + height // 2
-        if before[-1:] == [KILLED]:
-            self.marks.append(
-                _text(OUTPUT[0] - 10, middle + 4, "a reader then sees", "small end halo")
-            )
+        if not step.called:
+            words = "a reader then sees" if before[-1:] == [KILLED] else "the lab has prepared"
+            self.marks.append(_text(OUTPUT[0] - 10, middle + 4, words, "small end halo"))
         else:
             self._call(height, "call again" if KILLED in before else "call")
             self._arrow(CALL_X + CALL_WIDTH // 2, OUTPUT[0], middle, "-wrong" * step.wrong)

@@ -12,8 +12,8 @@ from lab_env.platform.processes.state import folder
 
 FOLDER = "ladder"
 NO_RUNGS = (
-    "No rung deletes the checkpoint, recreates the topic or lets messages expire unread: a "
-    "function alone cannot make up for that."
+    "No rung recreates the topic or lets messages expire unread: a function alone cannot make up "
+    "for that. Nor for a deleted checkpoint, unless the table has a bookmark, as in 17.2."
 )
 
 
@@ -129,12 +129,12 @@ class Climb:
         if self.given:
             call = f'"{self.exercise}", {last.number}, answer={self.given}, seed={self.seed}'
             again, more = f"lab.attack({call})", "shrink=True"
-        parts = [last.line(), f"Promised: {last.promise}", last.shrunk]
+        parts = [last.line(), f"Required: {last.promise}", last.shrunk]
         if last.history and not drawn:
             parts.append(f"```\n{as_text(last.history)}\n```")
         parts.append(f"The same events again: `{again}`")
         if last.history and not last.shrunk:
-            parts.append(f"With `{more}` it looks for fewer events with which it still falls.")
+            parts.append(f"`{more}` looks for fewer messages that still make it fall.")
         return [part for part in parts if part]
 
     def __repr__(self) -> str:

@@ -241,17 +241,17 @@ def _parts(sends: list[Send], number: int) -> Deliveries:
 
 RESENDS = Rung(
     "late, twice and erased",
-    "Events come late, one by two hours, and twice, and orders are erased, in three deliveries.",
+    "In three deliveries, events come late (one by two hours) and twice, and orders are erased.",
     late_and_twice,
 )
 MALFORMED = Rung(
     "nothing but malformed messages",
-    "A delivery has not one valid event.",
+    "A delivery has no valid event.",
     malformed_between,
 )
 EVERY_DEFECT = replace(
     MALFORMED,
-    hardship="A delivery has not one valid event, but every kind of malformed message.",
+    hardship="A delivery has no valid event, only malformed messages of every kind.",
     deliveries=every_defect_between,
 )
 MID_WRITE = Rung(
@@ -261,8 +261,8 @@ MID_WRITE = Rung(
     disturbances.kill_in_mid_write,
 )
 BEFORE_RECEIPT = Rung(
-    "killed between commit and receipt",
-    "Your process is killed when its rows are in the output but nothing says so yet.",
+    "killed before the checkpoint",
+    "Your process is killed after its rows are in the output, before Spark notes the batch.",
     late_and_twice,
     disturbances.kill_before_receipt,
 )
@@ -274,7 +274,7 @@ COMPACTION = Rung(
 )
 STORE = Rung(
     "a store in trouble",
-    "The store answers late, three times with 503, and loses one answer.",
+    "The store delays one answer, sends 503 three times, and loses one answer.",
     late_and_twice,
     disturbances.store_in_trouble,
 )
@@ -286,19 +286,19 @@ BROKER = Rung(
 )
 PARTITION = Rung(
     "a new topic partition",
-    "The topic gets two more partitions, so that an order's key may move to another.",
+    "The topic gets two more partitions, so an order's next event may go to another one.",
     late_and_twice,
     before=disturbances.more_partitions,
 )
 
 WRITES = Rung(
-    "two writes at once",
+    "overlapping writes",
     "A job has written its data and not yet committed, when the other job writes.",
     late_and_twice,
     disturbances.overlap_writes,
 )
 COMMITS = Rung(
-    "two commits at once",
+    "overlapping commits",
     "A job's commit is on its way to the store, when the other job writes.",
     late_and_twice,
     disturbances.overlap_commits,
@@ -307,7 +307,7 @@ COMMITS = Rung(
 CHANGES = replace(
     RESENDS,
     title="cancelled, erased and moved",
-    hardship="Orders change late and twice, also to another customer, across three deliveries.",
+    hardship="Events come late and twice; orders are cancelled, erased or change customer.",
     deliveries=moved_and_cancelled,
 )
 AFTER_COMMIT = replace(
@@ -318,7 +318,7 @@ AFTER_COMMIT = replace(
 )
 COMMIT_MEANWHILE = replace(
     RESENDS,
-    title="late, twice, and while you read",
+    title="late, twice, and a commit meanwhile",
     hardship="Events come late and twice, and a commit comes while your function reads.",
 )
 TOTALS = (CHANGES, replace(AFTER_COMMIT, deliveries=moved_and_cancelled))

@@ -22,13 +22,13 @@ if TYPE_CHECKING:  # the attacking process has no Spark
     from lab_env.lab.ladder.attack import Stage
 
 WORDS = {
-    "missing": "{} missing from your output",
-    "duplicate": "{} in your output more than once",
-    "stale": "{} in your output as an older event",
-    "altered": "{} in your output with another time",
-    "different": "{} in your output with another value",
-    "ghost": "{} in your output although erased",
-    "unexpected": "{} in your output but must not be",
+    "missing": "{} missing from the output",
+    "duplicate": "{} in the output more than once",
+    "stale": "{} in the output with an older event",
+    "altered": "{} in the output with another time",
+    "different": "{} in the output with another value",
+    "ghost": "{} in the output although erased",
+    "unexpected": "{} in the output but must be absent",
 }
 
 
@@ -84,6 +84,7 @@ class Target:
     feeds = False  # whether `feed` prepares the function's input
     given: tuple[str, ...] = ()  # notebook variables that `variables` sets
     writers = 1  # processes that call the function
+    begins = 1  # the first delivery after which it is called; the lab handles those before
     services: tuple[str, ...] = ()  # that must be running, besides the store and Kafka
 
     def variables(self, spark: "SparkSession", task: Task) -> Mapping[str, Any]:
@@ -106,7 +107,10 @@ class Target:
         raise NotImplementedError
 
     def keyed(self, sends: pd.DataFrame) -> pd.DataFrame:
-        """Return the ledger's sends with columns `key` and `event`; leave out what has no key."""
+        """Return the ledger's sends with columns `key` and `event`; leave out what has no key.
+
+        A column `about` has what a history tells of an event besides its status and time.
+        """
         raise NotImplementedError
 
     def right(self, own: pd.DataFrame) -> list[str]:

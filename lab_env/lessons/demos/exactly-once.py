@@ -82,7 +82,7 @@ for sink in (append, remember, sign):
 # %% proof="Two of the three sinks deliver a batch twice; the receipt in the commit holds."
 assert [climb.held for climb in climbs.values()] == [False, False, True]
 found = [climbs[name].results[0].found for name in ("append", "remember")]
-assert all("in your output more than once" in text for text in found)
+assert all("in the output more than once" in text for text in found)
 
 # %%
 climbs["remember"]
@@ -121,7 +121,7 @@ lost = lab.attack("17.3", 2, answer=sign_first, seed=SEED)
 lost
 
 # %% proof="With the receipt before the rows, a kill between the two loses the batch."
-assert not lost.held and "missing from your output" in lost.results[0].found
+assert not lost.held and "missing from the output" in lost.results[0].found
 assert lost.results[0].history.steps[-1].events == () and lost.picture()
 
 # %% [markdown]

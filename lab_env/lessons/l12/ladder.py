@@ -50,6 +50,7 @@ class Totals(Target):
     )
     receipt = ("instant", "hold_after", f"{TOTALS}/")
     feeds = True
+    begins = 2
     part = ""  # the learner's, of `JOB`
 
     def feed(self, spark: "SparkSession", task: Task) -> None:
@@ -62,8 +63,6 @@ class Totals(Target):
         """Run the job; run it again if orders have changed while it ran."""
         from lab_env.pipeline.session import endpoints_of_environment
 
-        if task.delivery == 1:
-            return
         job = {part: reference_of(part, endpoints_of_environment(), spark) for part in JOB}
         job[self.part] = function
         if task.delivery == DISTURBED:
@@ -78,11 +77,14 @@ class Totals(Target):
         """Return each send once per customer that its order has had."""
         sends = sends[~sends["kind"].str.startswith("malformed")]
         events = sends["value"].map(json.loads)
+        customer = events.map(lambda event: event["customer_id"])
+        cents = events.map(lambda event: round(event["amount"] * 100))
         sends = sends.assign(
             event=sends["event_id"],
-            customer=events.map(lambda event: event["customer_id"]),
+            customer=customer,
             status=events.map(lambda event: event["status"]),
-            cents=events.map(lambda event: round(event["amount"] * 100)),
+            cents=cents,
+            about=customer + ", " + cents.map(_amount),
         )
         had = sends[["order_id", "customer"]].drop_duplicates()
         return sends.merge(had.rename(columns={"customer": "key"}), on="order_id")
@@ -92,7 +94,7 @@ class Totals(Target):
             return []  # no order has moved to this customer yet
         newest = own.sort_values("order_ts", kind="stable").drop_duplicates("order_id", keep="last")
         counted = newest[~newest["status"].isin(["cancelled", "erased"])]
-        return [str(counted.loc[counted["customer"] == counted["key"], "cents"].sum())]
+        return [_amount(counted.loc[counted["customer"] == counted["key"], "cents"].sum())]
 
 
 class Deltas(Totals):
@@ -125,10 +127,14 @@ class BeginOfNextRun(Totals):
 def with_absent(totals: pd.DataFrame, customers: pd.Series) -> pd.DataFrame:
     """Return the totals as rows of the output, with 0 for each customer who has none."""
     # With a NULL among them, the cents are read as floating-point numbers.
-    event = totals["cents"].astype("Int64").astype(object).map(str, na_action="ignore")
+    event = totals["cents"].astype("Int64").astype(object).map(_amount, na_action="ignore")
     rows = totals.assign(key=totals["customer_id"], event=event.fillna("NULL"))
     absent = [name for name in customers.unique() if name not in set(rows["key"])]
-    return pd.concat([rows, pd.DataFrame({"key": absent, "event": "0"})]).fillna("")
+    return pd.concat([rows, pd.DataFrame({"key": absent, "event": _amount(0)})]).fillna("")
+
+
+def _amount(cents: int) -> str:
+    return f"{cents / 100:.2f}"
 
 
 def check_others(moved: set[str], before: Upto, after: Upto) -> None:

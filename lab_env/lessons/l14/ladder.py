@@ -43,10 +43,12 @@ class StartBoard(Target):
 
     def keyed(self, sends: pd.DataFrame) -> pd.DataFrame:
         sends = sends[~sends["kind"].str.startswith("malformed")]
+        amount = sends["value"].map(lambda value: json.loads(value)["amount"])
         return sends.assign(
             key=_clock(pd.to_datetime(sends["order_ts"], unit="us", utc=True)),
             event=sends["event_id"],
-            amount=sends["value"].map(lambda value: json.loads(value)["amount"]),
+            amount=amount,
+            about=amount.map("{:.2f}".format),
         )
 
     def right(self, own: pd.DataFrame) -> list[str]:

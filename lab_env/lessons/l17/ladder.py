@@ -35,6 +35,7 @@ class ContinueStream(NewestOfEachOrder):
 
     table = "orders"
     feeds = True
+    begins = 2
     given = ("KAFKA", "topic", *SHOP)
 
     def variables(self, spark: "SparkSession", task: Task) -> Mapping[str, Any]:
@@ -44,7 +45,7 @@ class ContinueStream(NewestOfEachOrder):
     def feed(self, spark: "SparkSession", task: Task) -> None:
         from lab_env.pipeline.session import endpoints_of_environment
 
-        if task.delivery > 1:
+        if task.delivery >= self.begins:
             return
         checkpoint, shop = _checkpoint(task, "orders"), shop_writer()
         events = shop.read_events(spark, task.bootstrap, task.topic)
@@ -52,9 +53,8 @@ class ContinueStream(NewestOfEachOrder):
         store.delete_prefix(endpoints_of_environment(), store.key_of(checkpoint) + "/")
 
     def call(self, function: Callable, spark: "SparkSession", task: Task) -> None:
-        if task.delivery > 1:
-            function(f"{task.base}/{self.table}", _checkpoint(task, "orders-2"))
-            check_ended(spark)
+        function(f"{task.base}/{self.table}", _checkpoint(task, "orders-2"))
+        check_ended(spark)
 
 
 class Deliver(EachMessageOnce):
