@@ -659,14 +659,14 @@ def testout(
 @app.command(epilog="Example: lab attack 04.2 --rung 3 --seed 17")
 def attack(
     exercise: Annotated[
-        str, typer.Argument(help="an exercise of 03, 04, 06, 11, 12, 14, 15, 17 or 18, as 04.2")
+        str, typer.Argument(help="an exercise of 03, 04, 06, 11, 12, 14, 15, 17 or 18, e.g. 04.2")
     ],
     rung: Annotated[int | None, typer.Option(min=1, help="climb only this rung")] = None,
     seed: Annotated[
         int | None, typer.Option(min=0, help="the same seed gives the same events")
     ] = None,
     answer: Annotated[
-        str, typer.Option(help="own, reference, or one of the lesson: right-1, wrong-1")
+        str, typer.Option(help="own, reference, or an author's: right-1, wrong-1")
     ] = "own",
     shrink: Annotated[
         bool,
@@ -678,9 +678,9 @@ def attack(
     """Attack your answer to an exercise: how much does it survive?
 
     Your function, from the notebook as you saved it, runs in a process of its own, on events that
-    it has never seen. Each rung is harder than the one before, and says what is promised. If your
-    answer falls, the life of one order shows what went wrong, in text and as a picture in
-    `.lab/ladder/`. `lab progress` shows your best climb.
+    it has never seen. Each rung sends some in three deliveries, calls your function after each,
+    and lets something go wrong. If your answer falls, the life of one order or message shows why,
+    in text and as a picture in `.lab/ladder/`. `lab progress` shows your best climb.
     """
     from lab_env.lab.handle import namespace_of
     from lab_env.lab.ladder import attack as ladder

@@ -30,16 +30,16 @@ INDEX = {
 
 METADATA = {
     # The file listing stays in the metadata table. Column statistics only serve data skipping,
-    # which lesson 08 switches on, and cost up to half of each small commit: without them it takes
-    # 0.52 of the time on COW and 0.61 on MOR.
+    # which lesson 08 switches on, and cost up to half of each small commit: in one run, without
+    # them it took 0.52 of the time on COW and 0.61 on MOR.
     "hoodie.metadata.index.column.stats.enable": "false",
     "hoodie.metadata.index.partition.stats.enable": "false",
 }
 
 CLEANING = {
     # Clean after every fifth commit, not after each: a clean is itself a commit, also to the
-    # metadata table. Measured on small commits while there is something to clean: 0.71 (COW), 1.0
-    # (MOR).
+    # metadata table. In one run of small commits with something to clean, the time was 0.71 (COW)
+    # and 1.0 (MOR).
     "hoodie.clean.trigger.max.commits": "5",
 }
 
@@ -55,7 +55,7 @@ COW = ORDERS | {
     # This stream has no timeline server: Hudi's sink starts none by default, and would close it
     # after a batch, because no service runs asynchronously. So each task that writes opens the
     # metadata table with all its log files. Compacted after the default of ten commits, a commit
-    # takes 1.24 of the time and 1.42 of the requests (data/commit.json.gz).
+    # takes 1.42 of the requests; the time, 1.24, is within the noise (data/commit.json.gz).
     "hoodie.metadata.compact.max.delta.commits": "3",
 }
 
@@ -66,8 +66,8 @@ MOR = ORDERS | {
     # ... after each fifth commit (the default, written out because lesson 06 changes it).
     "hoodie.compact.inline.max.delta.commits": "5",
     # With a timeline server the driver reads the metadata table for all tasks; without one, each
-    # task reads it. Hudi's streaming sink has none unless this is set: then a commit takes 1.4 of
-    # the time and 2.1 of the requests (data/commit.json.gz).
+    # task reads it: a commit takes 1.4 of the time and 2.1 of the requests (data/commit.json.gz).
+    # Hudi's streaming sink has none unless this is set.
     "hoodie.embed.timeline.server": "true",
 }
 

@@ -87,7 +87,7 @@ class Rule:
     kind: str  # class of the request; `any` for every write, `read` for every GET, HEAD and listing
     action: str  # one of `ACTIONS`
     k: int = 1  # first request to act on, counted from 1 within the class since the rule was set
-    part: str = ""  # text that the key must contain, for example `orders_mor/`
+    part: str = ""  # pattern that must be found in the key, for example `orders_mor/`
     times: int = 1  # number of requests to act on
     status: int = 503  # HTTP status of the response, for `error`
     seconds: float = HOLD_SECONDS  # how long it holds a request that nobody releases
@@ -100,7 +100,7 @@ class Rule:
         """Count the request if it has the rule's class; return True if the rule applies to it."""
         is_write = request.method in ("PUT", "POST")
         fits = is_write if self.kind == "any" else request.kind == self.kind
-        if not fits or self.part not in request.key or self.released.is_set():
+        if not fits or self.released.is_set() or not re.search(self.part, request.key):
             return False
         self.seen += 1
         return self.k <= self.seen < self.k + self.times
@@ -240,7 +240,9 @@ class Gate:
             self.requests.append(request)
             self.counts[request.kind] += 1
             self._open[request.number] = request
-            rule = next((rule for rule in self._rules if rule.matches(request)), None)
+            # Each rule counts the request, also if another one acts on it.
+            fitting = [rule for rule in self._rules if rule.matches(request)]
+            rule = next(iter(fitting), None)
         try:
             answer = await self._carry_out(rule, request, head + body, store)
         finally:

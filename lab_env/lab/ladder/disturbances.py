@@ -65,8 +65,8 @@ def store_in_trouble(stage: "Stage") -> None:
     part = stage.folder
     with stage.ruled(
         Rule("any", "hold_after", k=2, part=part, seconds=LATE_S),
-        Rule("any", "error", k=4, part=part, times=ERRORS),
-        Rule("any", "lost", k=9, part=part),
+        Rule("any", "error", k=3, part=part, times=ERRORS),
+        Rule("any", "lost", k=4 + ERRORS, part=part),
     ):
         stage.call()
 

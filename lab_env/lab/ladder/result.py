@@ -13,7 +13,7 @@ from lab_env.platform.processes.state import folder
 FOLDER = "ladder"
 NO_RUNGS = (
     "No rung recreates the topic or lets messages expire unread: a function alone cannot make up "
-    "for that. Nor for a deleted checkpoint, unless the table has a bookmark, as in 17.2."
+    "for that. Nor for a deleted checkpoint, unless the topic has everything, as in 17.2."
 )
 
 

@@ -1,5 +1,5 @@
 # ---
-# title: Which of three sinks survives?
+# title: Which sinks survive a kill?
 # lesson: "17"
 # jupyter:
 #   kernelspec:
@@ -9,13 +9,13 @@
 # ---
 
 # %% [markdown]
-# # Demo · Which of three sinks survives?
+# # Demo · Which sinks survive a kill?
 #
 # **Exactly once**: each message of a stream is in the table once, whatever dies.
 #
 # ## Prepare
 #
-# `foreachBatch` hands each batch to a function of ours, the sink.
+# `foreachBatch` hands each batch to a function of ours, the sink. A **receipt** says that a batch is done.
 
 # %%
 from lab_env import Lab
@@ -61,7 +61,7 @@ def sign(rows, batch, table):  # the receipt is in the commit
 # %% [markdown] tags=["instructor"]
 # *0:00 to 1:00.* Read the three functions aloud: one appends, one keeps its receipts in a set, one writes the receipt
 # into the commit (Hudi stores options that begin with `_` there). **Ask:** "Which tables are still right after the
-# kill?" Start the next cell while hands are up, one vote for each of the three. It takes 30 to 40 seconds a sink, and
+# kill?" Start the next cell while hands are up, one vote for each of the three. It takes 30 to 40 seconds per sink, and
 # prints each verdict.
 #
 # **Common error:** trusting `remember`. It looks like the cure, and passes every test that kills nothing.
@@ -115,14 +115,14 @@ def sign_first(rows, batch, table):
         append(rows, batch, table)
 
 
-lost = lab.attack("17.3", 2, answer=sign_first, seed=SEED)
+climb = lab.attack("17.3", 2, answer=sign_first, seed=SEED)
 
 # %%
-lost
+climb
 
 # %% proof="With the receipt before the rows, a kill between the two loses the batch."
-assert not lost.held and "missing from the output" in lost.results[0].found
-assert lost.results[0].history.steps[-1].events == () and lost.picture()
+assert not climb.held and "missing from the output" in climb.results[0].found
+assert climb.results[0].history.steps[-1].events == () and climb.picture()
 
 # %% [markdown]
 # ## In one sentence

@@ -1012,7 +1012,7 @@ assert "NoSuchMethodError" in java_error and "org.apache.kafka" in java_error
 # %%
 spark.stop()
 
-# Optional: let the lab attack your code, on events that it has never seen, while things fail.
+# Optional, some minutes: uncomment a line. The lab runs your code on new events while things fail.
 # lab.attack("03.1")
 # lab.attack("03.2")
 # lab.attack("03.3")

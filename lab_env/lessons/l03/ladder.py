@@ -40,7 +40,7 @@ ORDER, DEAD_LETTER = "an order", "a dead letter"
 class MessagesInFiles(EachMessageOnce):
     """JSON files, read as Spark does: only those in the sink's list `_spark_metadata`."""
 
-    write = ("other", "hold_after", f"{FILES}/part-")
+    write = ("other", "hold_after", f"{FILES}/(?!.*_temporary).*part-")
 
     def look(self, spark: "SparkSession", task: Task) -> pd.DataFrame:
         return spark.read.schema(PLACE).json(f"{task.base}/{FILES}").toPandas()

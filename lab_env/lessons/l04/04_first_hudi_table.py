@@ -958,5 +958,5 @@ assert list(doubles["status"]) == ["new", "paid", "paid"]
 # %%
 spark.stop()
 
-# Optional: let the lab attack your code, on events that it has never seen, while things fail.
+# Optional, some minutes: uncomment a line. The lab runs your code on new events while things fail.
 # lab.attack("04.2")

@@ -886,5 +886,5 @@ assert revenue_after == never[2].answer
 # %%
 spark.stop()
 
-# Optional: let the lab attack your code, on events that it has never seen, while things fail.
+# Optional, some minutes: uncomment a line. The lab runs your code on new events while things fail.
 # lab.attack("06.3")

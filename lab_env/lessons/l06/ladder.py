@@ -24,6 +24,7 @@ SCHEMA = (
 FILES = "op = 'create'", "op <> 'create'"
 # Shorter than the time after which a stream that only waits counts as endless.
 COMPACTS_WITHIN_S, POLL_S = 15.0, 0.5
+ENDS_WITHIN_S = 1  # a stream that ends by itself when it has read everything
 
 
 class StartStream(NewestOfEachOrder):
@@ -55,7 +56,7 @@ class StartStream(NewestOfEachOrder):
         table, checkpoint = table_path(task.base, "mor"), checkpoint_path(task.base, "mor")
         query = check_query(function(f"{task.base}/{SOURCE}", table, checkpoint))
         query.processAllAvailable()
-        if not query.isActive:
+        if query.awaitTermination(ENDS_WITHIN_S):
             raise Unreadable(
                 "Your stream ended by itself. Without a trigger it runs until somebody stops it."
             )

@@ -603,13 +603,13 @@ def stream_once(path, folder, checkpoint):
 
 
 # %% right="11.4"
-# With `foreachBatch`, where a batch goes to more than one place.
+# With `foreachBatch`, where a batch goes to more than one place. A repeated batch replaces its own files.
 def stream_once(path, folder, checkpoint):
-    def append(rows, batch):
-        rows.write.mode("append").parquet(folder)
+    def replace(rows, batch):
+        rows.write.mode("overwrite").parquet(f"{folder}/batch={batch}")
 
     changes = spark.readStream.format("hudi").load(path)
-    writer = changes.writeStream.foreachBatch(append).option("checkpointLocation", checkpoint)
+    writer = changes.writeStream.foreachBatch(replace).option("checkpointLocation", checkpoint)
     query = writer.trigger(availableNow=True).start()
     query.awaitTermination()
     return query
@@ -981,7 +981,7 @@ assert differ["new"] == erased and (differ.drop("new") == 0).all()
 # %%
 spark.stop()
 
-# Optional: let the lab attack your code, on events that it has never seen, while things fail.
+# Optional, some minutes: uncomment a line. The lab runs your code on new events while things fail.
 # lab.attack("11.2")
 # lab.attack("11.3")
 # lab.attack("11.4")

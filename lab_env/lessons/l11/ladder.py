@@ -45,8 +45,8 @@ class EachChangeOnce(Target):
 
     noun = "change"
     promise = (
-        "Each change of the table of orders is in the output exactly once. Erasures are not, and "
-        "neither are late events that changed nothing."
+        "Each row that a delivery writes to the table of orders is in the output exactly once: the "
+        "order's newest event, also if it was sent again. Erasures and late events that lose are not."
     )
     write = ("data", "hold_after", f"{AUDIT}/")
     receipt = ("instant", "hold_after", f"{AUDIT}/")
@@ -124,7 +124,7 @@ class Append(EachChangeOnce):
 class StreamOnce(EachChangeOnce):
     """`stream_once(path, folder, checkpoint)` returns the query, which has ended."""
 
-    write = ("other", "hold_after", f"{FILES}/part-")
+    write = ("other", "hold_after", f"{FILES}/(?!.*_temporary).*part-")
     receipt = Target.receipt
 
     def call(self, function: Callable, spark: "SparkSession", task: Task) -> None:

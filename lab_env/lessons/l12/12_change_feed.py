@@ -1114,7 +1114,7 @@ assert "cdc.enabled: true false" in answer
 # %%
 spark.stop()
 
-# Optional: let the lab attack your code, on events that it has never seen, while things fail.
+# Optional, some minutes: uncomment a line. The lab runs your code on new events while things fail.
 # lab.attack("12.3")
 # lab.attack("12.4")
 # lab.attack("12.5")

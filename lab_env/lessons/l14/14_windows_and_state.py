@@ -992,5 +992,5 @@ assert 0 < still_open < len(after) / 2
 # %%
 spark.stop()
 
-# Optional: let the lab attack your code, on events that it has never seen, while things fail.
+# Optional, some minutes: uncomment a line. The lab runs your code on new events while things fail.
 # lab.attack("14.4")

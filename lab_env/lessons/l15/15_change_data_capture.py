@@ -1274,5 +1274,5 @@ connect.put(f"{connector}/stop")
 db.close()
 spark.stop()
 
-# Optional: let the lab attack your code, on events that it has never seen, while things fail.
+# Optional, some minutes: uncomment a line. The lab runs your code on new events while things fail.
 # lab.attack("15.2")

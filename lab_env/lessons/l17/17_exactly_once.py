@@ -1171,6 +1171,6 @@ assert all(row.failed == row.not_run == 0 for row in counts.values())
 # terminal.
 
 # %%
-# Optional: let the lab attack your code, on events that it has never seen, while things fail.
+# Optional, some minutes: uncomment a line. The lab runs your code on new events while things fail.
 # lab.attack("17.2")
 # lab.attack("17.3")

@@ -824,5 +824,5 @@ assert counted["paid"] == (101, 6261.0) and counted["corrected"][0] >= 100
 # Two writers, a stream, a backfill, cleaning: who notices when one of them has stopped? Lesson 19 monitors them all.
 
 # %%
-# Optional: let the lab attack your code, on events that it has never seen, while things fail.
+# Optional, some minutes: uncomment a line. The lab runs your code on new events while things fail.
 # lab.attack("18.1")

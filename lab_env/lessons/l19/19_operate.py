@@ -735,8 +735,8 @@ assert validate(orders) == []
 #
 # ### Exercise 19.4 · Something is wrong
 #
-# Six tickets came in overnight. Their streams have read all that they could, and stopped; your own goes on. The
-# cell that hands the tickets over takes about 20 seconds.
+# Six tickets came in overnight. The streams of A, B and D have read all that they could, and stopped; your own goes
+# on. The cell that hands the tickets over takes about 20 seconds.
 
 # %%
 import pandas as pd
@@ -751,14 +751,14 @@ print("F,", tickets["job"]["F"])
 styled(tickets[["complaint"]])
 
 # %% [markdown]
-# E and F come from batch jobs. A job's settings, its log or the table alone give a hypothesis. When **two of the three
-# agree**, it is a diagnosis.
+# E and F come from batch jobs. You have E's settings, F's log, and both tables. One source alone gives a hypothesis;
+# when **two agree**, it is a diagnosis.
 #
 # For the table, your tools are Hudi's procedures, each one line of SQL, such as `CALL show_commits(table =>
 # 'ticket_a')`, and queries: each row has the commit that last wrote it, in `_hoodie_commit_time`. All tickets but D
 # have a table of their name.
 #
-# | question | procedure |
+# | question | tool |
 # |---|---|
 # | what was written, and when? | `show_commits` |
 # | which batch of the stream does the newest commit know? | `show_commit_extra_metadata`, with `metadata_key => '_hudi_streaming_sink_checkpoint'` |
@@ -766,8 +766,8 @@ styled(tickets[["complaint"]])
 # | was a compaction planned, and done? (Merge-on-Read only) | `show_compaction` |
 # | which states are kept for ever? | `show_savepoints` |
 # | was a clustering planned, and done? | `show_clustering` |
-# | with which operation did a commit write? | `lab.xray(tickets["table"]["E"]).commit(instant).operation` |
-# | what is not complete? | `lab.xray(tickets["table"]["F"]).instants` |
+# | with which operation did a commit write? | `lab.xray(tickets["table"][name]).commit(instant).operation` |
+# | what is not complete? | `lab.xray(tickets["table"][name]).instants` |
 #
 # The numbers from outside are in `lab.pipeline_metrics()`, for the pipelines `ticket-a`, `ticket-b` and `ticket-d`.
 # This is what the person on call has seen of them:
@@ -982,18 +982,17 @@ assert len(of_b) == 3 and of_b["value"].sum() == 0
 # - **D** reads two of three partitions; `assign` in its options names them. By its own report it has no lag, because
 #   it does not know the third. Remedy: `subscribe`, with the same checkpoint. In a trial it then read the new partition
 #   from its earliest message, and nothing twice.
-# - **E** has 40 orders twice. The load's operation, `bulk_insert`, looks up no key. By itself that proves nothing:
-#   the next load brought new orders and did no harm. Nor do the rows: an upsert of ten orders has since rewritten both
-#   rows of each. Settings and table agree on one commit. Remedy: upsert the rows into a new table, and let the job
-#   upsert (04).
+# - **E** has 40 orders twice. The load's operation, `bulk_insert`, looks up no key. That alone proves nothing: the
+#   next load used it too, brought new orders and did no harm. The rows alone do not either: an upsert has since
+#   rewritten both rows of ten orders. Settings and table agree on one commit. Remedy: upsert the rows into a new
+#   table, and let the job upsert (04).
 # - **F** has a clustering that was planned and never executed, and Hudi [rejects updates of its
-#   files](../docs/troubleshooting.md#not-allowed-to-update-the-clustering-file-group). The log does not say since when;
-#   the timeline does. The other pending instant is the rejected write, which the next write rolls back. Remedy: execute
-#   the plan (07), and let something execute the next one.
+#   files](../docs/troubleshooting.md#not-allowed-to-update-the-clustering-file-group). The other pending instant is the
+#   rejected write, which the next write rolls back. Remedy: execute the plan (07), and schedule a job for later plans.
 #
 # What if an instant is *requested* or *inflight* for hours? Find out who began it, and whether it still runs. With one
-# writer, the table's next write rolls a dead one back; with several, cleaning does, once its heartbeat has expired
-# (lesson 18). **Never delete a file of the timeline**: the data files of the write stay, no rollback
+# writer, the table's next write rolls a dead write back; with several, cleaning does, once its heartbeat has expired
+# (lesson 18). Neither removes a plan for compaction or clustering: somebody must execute it. **Never delete a file of the timeline**: the data files of the write stay, no rollback
 # will remove them, and once the timeline starts after their time, readers take them for committed.
 #
 # ### The board
