@@ -46,7 +46,7 @@ class EachChangeOnce(Target):
     noun = "change"
     promise = (
         "Each row that a delivery writes to the table of orders is in the output exactly once: the "
-        "order's newest event, also if it was sent again. Erasures and late events that lose are not."
+        "order's newest event, also if sent again. Erasures and late events that lose are not."
     )
     write = ("data", "hold_after", f"{AUDIT}/")
     receipt = ("instant", "hold_after", f"{AUDIT}/")

@@ -996,7 +996,7 @@ assert left["data files"] < left["all"] / 3 and left["all"] < by_phase[PIPELINE]
 # %%
 HTML(options_chart(small))
 
-# %% proof="In the medians, a commit without a metadata table is cheaper; cleaning or archiving in another thread saves nothing."
+# %% proof="A commit without a metadata table is cheaper; another thread for cleaning saves nothing."
 ratios = option_table(small)
 for kind in ("cow", "mor"):
     assert ratios.loc[(kind, "no metadata table"), "× seconds"] < 0.9
