@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import subprocess
 
 import pytest
 import typer
@@ -54,6 +55,14 @@ def test_a_linux_arm64_machine_installs_the_java_that_set_up_asks_for(monkeypatc
     workflow = (REPOSITORY / ".github/workflows/platforms.yml").read_text()
     (package,) = re.findall(r"install -y -qq (\S+)", workflow)
     assert f"apt install {package}," in asked.value.next_step
+
+
+def test_an_emulated_arm64_machine_takes_the_steps_of_the_workflow():
+    script = (REPOSITORY / "tests/arm64.sh").read_text()
+    (command,) = re.findall(r"^(sed .+platforms\.yml) >", script, re.M)
+    steps = subprocess.check_output(shlex.split(command), text=True, cwd=REPOSITORY)
+    platforms = yaml.safe_load((REPOSITORY / ".github/workflows/platforms.yml").read_text())
+    assert steps == platforms["env"]["FIRST_STEPS"]
 
 
 def _parse(arguments: list[str]) -> None:
