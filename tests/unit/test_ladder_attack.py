@@ -40,6 +40,8 @@ class PlayedGate:
 
     def obey(self, *rules):
         self.stage.armed += [(rule.kind, rule.action) for rule in rules]
+        for rule in rules:
+            rule.request = SimpleNamespace() if self.stage.hit else None
 
     def arm(self, kind, action, k=1, part="", seconds=0):
         self.stage.armed.append((kind, action))
@@ -294,10 +296,17 @@ def test_an_error_of_the_function_is_a_fall_without_a_history(stage):
     assert result.found.startswith("In delivery 1, of ") and result.found.endswith("KeyError: 'x'.")
 
 
-def test_a_kill_that_never_finds_its_request_is_a_fall(stage):
+@pytest.mark.parametrize(
+    ("rung", "why"),
+    [
+        (4, "recorded no finished batch in the checkpoint that it was given"),
+        (5, "wrote so little that the store had no time for trouble"),
+    ],
+)
+def test_a_request_that_never_comes_is_a_fall(stage, rung, why):
     stage.hit = False
-    (result,) = climb(4).results
-    assert "recorded no finished batch in the checkpoint that it was given" in result.found
+    (result,) = climb(rung).results
+    assert not result.held and why in result.found
 
 
 def test_a_second_process_writes_while_the_first_one_is_held(stage, monkeypatch):

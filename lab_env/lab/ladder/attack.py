@@ -319,12 +319,14 @@ class Stage:
 
     @contextmanager
     def ruled(self, *rules: Rule) -> Generator[None]:
-        """Let the gate apply these rules while the body runs."""
+        """Let the gate apply these rules while the body runs; raise Fell if it could not."""
         self._attack.gate.obey(*rules)
         try:
             yield
         finally:
             self._attack.gate.disarm()
+        if any(rule.request is None for rule in rules):
+            raise Fell("Your function wrote so little that the store had no time for trouble.")
 
     def look(self) -> pd.DataFrame:
         """Read the output with Spark, in the process of the function."""
