@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import pytest
 
-from lab_env.lab.faults.gate import CLASSES, Gate, classify
+from lab_env.lab.faults.gate import CLASSES, Gate, Rule, classify
 from lab_env.lessons.recorded.campaign import Result
 from lab_env.workbench.campaign import faults
 
@@ -231,6 +231,15 @@ def test_a_lost_answer_leaves_the_object_in_the_store(gate):
         call(gate, "PUT", f"{COMMITS}0", b"v1")
     assert stored() == ["0"]
     assert call(gate, "PUT", f"{COMMITS}0", b"v1")[0] == 200
+
+
+def test_each_of_several_rules_counts_every_request(gate):
+    errors, lost = Rule("any", "error", k=2, times=2), Rule("any", "lost", k=5)
+    gate.obey(errors, lost)
+    assert [call(gate, "PUT", DATA, b"x")[0] for _ in range(4)] == [200, 503, 503, 200]
+    assert lost.request is None
+    with pytest.raises((http.client.HTTPException, OSError)):
+        call(gate, "PUT", DATA, b"x")
 
 
 def test_a_gate_whose_store_is_gone_closes_the_connection():
