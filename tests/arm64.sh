@@ -1,6 +1,6 @@
 #!/bin/sh
 # A learner's first steps on Linux arm64, on a processor that emulates it. On Debian, as root:
-#     apt install qemu-user-static debootstrap
+#     apt install debootstrap qemu-user-static
 #     tests/arm64.sh FOLDER
 # FOLDER gets a Debian for arm64, with a clone of this checkout; a second run continues there.
 set -eu
