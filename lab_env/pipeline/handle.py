@@ -26,6 +26,7 @@ from lab_env.platform.processes.tree import kill_processes
 from lab_env.platform.settings import Endpoints, machine_credentials, settings
 
 RUNNING = "running"
+PATIENCE_S = 300  # for slow machines; one that fails or dies ends the wait at once
 
 
 def lesson_environment(endpoints: Endpoints) -> dict[str, str]:
@@ -160,7 +161,7 @@ class Writer:
         self,
         condition: Callable[[], bool],
         what: str,
-        seconds: float = 120,
+        seconds: float = PATIENCE_S,
         on_tick: Callable[[], None] = lambda: None,
     ) -> None:
         """Wait for a condition; if the writer ends first, raise an error with the end of its log.
@@ -191,11 +192,11 @@ class Writer:
             on_tick()
             time.sleep(0.5)
 
-    def wait_running(self, seconds: float = 90) -> None:
+    def wait_running(self, seconds: float = PATIENCE_S) -> None:
         """Wait until its queries have started."""
         self.wait_until(lambda: self.state()["state"] == RUNNING, "its queries started", seconds)
 
-    def wait_first_batches(self, seconds: float = 120) -> None:
+    def wait_first_batches(self, seconds: float = PATIENCE_S) -> None:
         """Wait until every sink has committed a batch, even an empty one."""
         job = process.Job.load(self.folder / "job.json")
         self.wait_until(
@@ -205,7 +206,11 @@ class Writer:
         )
 
     def wait_caught_up(
-        self, endpoints: Endpoints, end_offsets: dict[int, int], seconds: float = 180, **kwargs
+        self,
+        endpoints: Endpoints,
+        end_offsets: dict[int, int],
+        seconds: float = PATIENCE_S,
+        **kwargs,
     ) -> None:
         """Wait until every sink has committed everything up to `end_offsets`; see `wait_until`."""
         self.wait_until(
