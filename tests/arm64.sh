@@ -2,8 +2,8 @@
 # A learner's first steps on Linux arm64, on a processor that emulates it. As root, on Debian 12 with its backports:
 #     apt install debootstrap qemu-user-static/bookworm-backports
 #     tests/arm64.sh FOLDER
-# FOLDER gets a Debian for arm64, with a clone of this checkout; a second run continues there. QEMU was 10.0.2; with
-# Debian 12's own 7.2, Java hangs when it starts another process.
+# FOLDER (no space in its path) gets a Debian for arm64, with a clone of this checkout; a second run continues there.
+# QEMU was 10.0.2; with Debian 12's own 7.2, Java hangs when it starts another process.
 set -eu
 [ $# = 1 ] || { sed -n '2,6s/^# //p' "$0" >&2; exit 2; }
 checkout=$(cd "$(dirname "$0")/.." && pwd)
