@@ -39,9 +39,8 @@ def sends(*rows: tuple, key: str = ORDER) -> pd.DataFrame:
         (key, event, op, second * 1_000_000, kind, 2, offset, delivery, f'{{"status":"{op}d"}}')
         for offset, (event, op, second, kind, delivery) in enumerate(rows)
     ]
-    columns = ["order_id", "event_id", "op", "order_ts", "kind", "partition", "offset", "delivery"]
-    columns.append("value")
-    return ORDERS.keyed(pd.DataFrame(lines, columns=columns))
+    columns = ["order_id", "event_id", "op", "order_ts", "kind", "partition", "offset"]
+    return ORDERS.keyed(pd.DataFrame(lines, columns=[*columns, "delivery", "value"]))
 
 
 def look(delivery: int, *events: str, killed: str = "", key: str = ORDER) -> Look:
@@ -59,7 +58,8 @@ def late():
 
 
 def erased():
-    sent = sends(("e1", "create", 1, "event", 1), ("e2", "erase", 9, "event", 2))
+    damaged = "e3", "erase", 10, "malformed:not_json", 2  # erases nothing
+    sent = sends(("e1", "create", 1, "event", 1), ("e2", "erase", 9, "event", 2), damaged)
     return history(ORDER, ORDERS, sent, [look(1, "e1"), look(2, "e1")])
 
 
@@ -156,6 +156,7 @@ def test_the_event_that_erases_the_order_is_framed():
     svg = draw(HISTORIES["erased"])
     assert count(svg, "event", "erasing") == count(svg, "event", "mistaken") == 2  # with the legend
     assert ">the event that removes the row</text>" in svg
+    assert count(svg, "malformed") == 1 and count(svg, "malformed", "erasing") == 0
 
 
 def test_names_are_escaped_cut_in_the_tile_and_whole_under_the_pointer():

@@ -272,8 +272,8 @@ class Stage:
         """Call the function and kill its process at a request, then look at the output.
 
         Args:
-            point: class of the request, `hold_before` or `hold_after`, and the beginning of the
-                key.
+            point: class of the request, `hold_before` or `hold_after`, and a pattern for the key
+                below the attack's folder.
             otherwise: what the function did if the request never came.
             k: which of these requests, counted from 1.
         """

@@ -162,7 +162,7 @@ class _Picture:
         """Return the CSS classes of an event's tile, with its frame if the wrong step names it."""
         kind = note.split(":")[0] or "event"
         frame = "expected" if name in self.right else "mistaken" if name in self.shown else ""
-        if not self.right and self.shown and name.startswith("erased "):
+        if not self.right and self.shown and name.startswith("erased ") and kind != "malformed":
             frame = "erasing"
         if not frame:
             return kind

@@ -38,6 +38,7 @@ FEWER_STEPS = {
     "hoodie.index.type": "SIMPLE",
     "hoodie.simple.index.parallelism": "1",
 }
+ENDS_WITHIN_S = 1  # a stream that ends by itself when it has read everything
 # The orders of a delivery's first commit and those of its second, where it has two.
 HALVES = "crc32(order_id) % 2 = 0", "crc32(order_id) % 2 = 1"
 
@@ -76,7 +77,7 @@ class Target:
 
     promise = ""
     noun = "order"  # what a key is
-    # Where a rung kills the process: class of request, action of the gate, and the beginning of
+    # Where a rung kills the process: class of request, action of the gate, and a pattern for
     # the key below the attack's folder.
     write: tuple[str, str, str] = ("data", "hold_after", "")
     receipt: tuple[str, str, str] = ("commits", "hold_before", "_checkpoints/")
@@ -240,6 +241,17 @@ def check_ended(spark: "SparkSession") -> None:
             "Your function returned while its stream was still running. Wait for its end with "
             "`awaitTermination()`."
         )
+
+
+def ends_by_itself(query: Any) -> bool:
+    """Let a query read everything; return True if it then ends without being stopped."""
+    query.processAllAvailable()
+    return query.awaitTermination(ENDS_WITHIN_S)
+
+
+def part_files(folder: str) -> tuple[str, str, str]:
+    """Return where to kill a writer of files: when one has its final name, see `Target.write`."""
+    return "other", "hold_after", f"{folder}/(?!.*_temporary).*part-"
 
 
 def check_query(answer: Any) -> Any:

@@ -12,7 +12,9 @@ from lab_env.lab.ladder.target import (
     Task,
     Verdict,
     check_query,
+    ends_by_itself,
     look_below,
+    part_files,
     topic_at_rest,
 )
 from lab_env.shop.events import EVENT_DDL
@@ -33,14 +35,13 @@ BOUND = 20  # messages of a batch; each rung has a delivery of more than twice a
 ROUNDED = 5
 ENDLESS = {"processingTime": "0 seconds"}
 LAST_DELIVERY = 3
-ENDS_WITHIN_S = 1  # a stream that ends by itself when it has read everything
 ORDER, DEAD_LETTER = "an order", "a dead letter"
 
 
 class MessagesInFiles(EachMessageOnce):
     """JSON files, read as Spark does: only those in the sink's list `_spark_metadata`."""
 
-    write = ("other", "hold_after", f"{FILES}/(?!.*_temporary).*part-")
+    write = part_files(FILES)
 
     def look(self, spark: "SparkSession", task: Task) -> pd.DataFrame:
         return spark.read.schema(PLACE).json(f"{task.base}/{FILES}").toPandas()
@@ -201,8 +202,7 @@ def _mistake(kind: str | None, shown: list[str]) -> str:
 
 def _check_endless(query) -> None:
     """Read everything, and check that the query would go on; then stop it."""
-    query.processAllAvailable()
-    ended = query.awaitTermination(ENDS_WITHIN_S)
+    ended = ends_by_itself(query)
     query.stop()
     if ended:
         raise Unreadable(

@@ -5,7 +5,13 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lab_env.course.answers import Unreadable
-from lab_env.lab.ladder.target import NewestOfEachOrder, Task, check_query, delivered
+from lab_env.lab.ladder.target import (
+    NewestOfEachOrder,
+    Task,
+    check_query,
+    delivered,
+    ends_by_itself,
+)
 from lab_env.pipeline.layout import FOLDERS, checkpoint_path, table_path
 from lab_env.platform import store
 from lab_env.tables.hudi.timeline import parse_timeline_key
@@ -24,7 +30,6 @@ SCHEMA = (
 FILES = "op = 'create'", "op <> 'create'"
 # Shorter than the time after which a stream that only waits counts as endless.
 COMPACTS_WITHIN_S, POLL_S = 15.0, 0.5
-ENDS_WITHIN_S = 1  # a stream that ends by itself when it has read everything
 
 
 class StartStream(NewestOfEachOrder):
@@ -55,8 +60,7 @@ class StartStream(NewestOfEachOrder):
     def call(self, function: Callable, spark: "SparkSession", task: Task) -> None:
         table, checkpoint = table_path(task.base, "mor"), checkpoint_path(task.base, "mor")
         query = check_query(function(f"{task.base}/{SOURCE}", table, checkpoint))
-        query.processAllAvailable()
-        if query.awaitTermination(ENDS_WITHIN_S):
+        if ends_by_itself(query):
             raise Unreadable(
                 "Your stream ended by itself. Without a trigger it runs until somebody stops it."
             )

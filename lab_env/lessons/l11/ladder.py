@@ -17,6 +17,7 @@ from lab_env.lab.ladder.target import (
     check_query,
     delivered,
     look_below,
+    part_files,
 )
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class Append(EachChangeOnce):
 class StreamOnce(EachChangeOnce):
     """`stream_once(path, folder, checkpoint)` returns the query, which has ended."""
 
-    write = ("other", "hold_after", f"{FILES}/(?!.*_temporary).*part-")
+    write = part_files(FILES)
     receipt = Target.receipt
 
     def call(self, function: Callable, spark: "SparkSession", task: Task) -> None:

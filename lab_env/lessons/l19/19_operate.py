@@ -990,10 +990,11 @@ assert len(of_b) == 3 and of_b["value"].sum() == 0
 #   files](../docs/troubleshooting.md#not-allowed-to-update-the-clustering-file-group). The other pending instant is the
 #   rejected write, which the next write rolls back. Remedy: execute the plan (07), and schedule a job for later plans.
 #
-# What if an instant is *requested* or *inflight* for hours? Find out who began it, and whether it still runs. With one
-# writer, the table's next write rolls a dead write back; with several, cleaning does, once its heartbeat has expired
-# (lesson 18). Neither removes a plan for compaction or clustering: somebody must execute it. **Never delete a file of the timeline**: the data files of the write stay, no rollback
-# will remove them, and once the timeline starts after their time, readers take them for committed.
+# What if an instant is *requested* or *inflight* for hours? Find out who began it, and whether it still runs. With
+# one writer, the table's next write rolls a dead write back; with several, cleaning does, once its heartbeat has
+# expired (lesson 18). Neither removes a plan for compaction or clustering: somebody must execute it. **Never delete a
+# file of the timeline**: the data files of the write stay, no rollback will remove them, and once the timeline starts
+# after their time, readers take them for committed.
 #
 # ### The board
 #
