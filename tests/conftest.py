@@ -8,12 +8,12 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections import defaultdict
 from pathlib import Path
 
 import end_of_run
 import pytest
 from own_lab import lab_environment
+from run_report import Cost, RunReport
 
 from lab_env.platform.processes.environment import adapt
 from lab_env.platform.settings import Endpoints, settings
@@ -57,6 +57,9 @@ def pytest_configure(config: pytest.Config) -> None:
         stdin=subprocess.PIPE,
         start_new_session=True,
     )
+    config.pluginmanager.register(Cost(str(config.lab_parent)))
+    if not hasattr(config, "workerinput"):  # it is not one of several test processes
+        config.pluginmanager.register(RunReport(config))
 
 
 def pytest_sessionfinish() -> None:
@@ -89,21 +92,3 @@ def services() -> Endpoints:
     from lab_env.platform import services
 
     return services.up(progress=lambda line: None)
-
-
-def pytest_terminal_summary(terminalreporter) -> None:
-    """Print the time of each test module or notebook, longest first."""
-    seconds: dict[str, float] = defaultdict(float)
-    tests: dict[str, set[str]] = defaultdict(set)
-    for reports in terminalreporter.stats.values():
-        for report in reports:
-            if hasattr(report, "duration") and hasattr(report, "when"):
-                module = report.nodeid.split("::")[0]
-                seconds[module] += report.duration
-                tests[module].add(report.nodeid)
-    terminalreporter.section("time by module")
-    for module in sorted(seconds, key=seconds.get, reverse=True):
-        line = f"{seconds[module]:8.1f} s  {len(tests[module]):4d} tests  {module}"
-        terminalreporter.write_line(line)
-    total, count = sum(seconds.values()), sum(map(len, tests.values()))
-    terminalreporter.write_line(f"{total:8.1f} s  {count:4d} tests  in all")

@@ -3,6 +3,7 @@
 `Lab` delegates to this module, which only passes the lab on to the checks.
 """
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -52,7 +53,7 @@ class Exercises:
         Raises a LabError for an unknown exercise and, with LAB_STRICT, for an answer that fails.
         """
         exercise = registry.exercise(exercise_id, self.folder)
-        exercise_id = exercise.id
+        exercise_id, began = exercise.id, time.monotonic()
         try:
             outcome = self.judge(exercise_id, answer)
         except LabError:
@@ -64,7 +65,8 @@ class Exercises:
         attempts = progress.record_outcome(exercise_id, outcome.kind)
         if self.watcher:
             self.watcher.checked(exercise_id, outcome.kind, attempts, outcome.text)
-        report(exercise=exercise_id, outcome=outcome.kind, text=outcome.text)
+        seconds = time.monotonic() - began
+        report(exercise=exercise_id, outcome=outcome.kind, text=outcome.text, seconds=seconds)
         if outcome.passed:
             done, link = self.progress().after(exercise_id)
             next_step = "\n\n".join(part for part in (_other_ways(exercise), done) if part)

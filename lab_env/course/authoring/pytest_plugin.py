@@ -10,6 +10,7 @@ import json
 import os
 import tempfile
 import threading
+import time
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,7 @@ from nbformat import NotebookNode
 from nbmake import nb_run
 from nbmake.pytest_items import NotebookItem
 
+from lab_env.course.authoring import times
 from lab_env.course.authoring.executed import keep
 from lab_env.course.authoring.kernel import CHECK
 from lab_env.course.registry import Exercise, LessonEntry, lessons
@@ -99,11 +101,14 @@ def pytest_runtest_call(item: pytest.Item):
         }
         runs: list[Executed] = []
         environment = patch.dict(os.environ, observed)
-        with environment, _noted(runs, worked), _processes() as used:
+        with environment, _processes() as used, _noted(runs, worked, used):
             result = yield
         lines = outcomes.read_text("utf-8").splitlines() if outcomes.exists() else []
     item.user_properties.append(("processor_seconds", used.seconds()))
     facts = [json.loads(line) for line in lines]
+    item.user_properties.append(
+        (times.PARTS, {"parts": used.parts, "checks": check_seconds(facts)})
+    )
     notebook, memory = runs[-1]
     wrong = nearly_full(memory) + used.left_behind() + failed_proofs(facts)
     entry = lessons().get(item.path.stem[:2])
@@ -117,6 +122,13 @@ def pytest_runtest_call(item: pytest.Item):
     notebook.metadata["processor_seconds"] = round(used.seconds(), 1)
     keep(notebook, item.path)
     return result
+
+
+def check_seconds(facts: list[dict]) -> dict[str, float]:
+    """Return the seconds of each passed check of a notebook's own answer."""
+    return {
+        f["exercise"]: f["seconds"] for f in facts if f["outcome"] == "passed" and "seconds" in f
+    }
 
 
 def failed_proofs(facts: list[dict]) -> list[str]:
@@ -302,7 +314,7 @@ def _budget_is_strict() -> bool:
 
 
 @contextmanager
-def _noted(runs: list[Executed], worked: bool) -> Generator[None]:
+def _noted(runs: list[Executed], worked: bool, used: "_Processes") -> Generator[None]:
     """Collect the notebooks that nbmake executes, and try the other answers after each exercise.
 
     This patches nbmake's client, because nbmake can save its result only by overwriting the source.
@@ -313,8 +325,11 @@ def _noted(runs: list[Executed], worked: bool) -> Generator[None]:
             if not worked and cell_index == 0:
                 await self._run(GO_ON, 60)
             executed = await super().async_execute_cell(cell, cell_index, *args, **options)
+            if cell.cell_type == "code":
+                used.spent(times.CELLS if used.parts else times.START)
             if worked and (check := CHECK.search(cell.source)):
                 await self._run(TRY_ANSWERS.format(id=check[1]), TRIAL_SECONDS)
+                used.spent(times.OTHERS)
             if cell_index == len(self.nb.cells) - 1:  # later its kernel is gone
                 runs.append((self.nb, await self._memory()))
             return executed
@@ -352,6 +367,16 @@ class _Processes:
         self._this = psutil.Process()
         self._before = set(self._this.children())
         self._seconds: dict[psutil.Process, float] = {}
+        self._spent = (0.0, time.monotonic())
+        self.parts: dict[str, dict[str, float]] = {}
+
+    def spent(self, part: str) -> None:
+        """Count the processor and elapsed seconds since the last call to a part of the notebook."""
+        self.look()
+        before, self._spent = self._spent, (self.seconds(), time.monotonic())
+        kept = self.parts.setdefault(part, {"processor": 0.0, "elapsed": 0.0})
+        for name, then, now in zip(kept, before, self._spent, strict=True):
+            kept[name] += now - then
 
     def look(self) -> None:
         """Record the current processes and the CPU time that each has used."""
@@ -363,7 +388,7 @@ class _Processes:
                         self._seconds[process] = times.user + times.system
 
     def seconds(self) -> float:
-        return sum(self._seconds.values())
+        return sum([*self._seconds.values()])  # a copy: the watcher may add to it
 
     def left_behind(self) -> list[str]:
         """Kill processes still alive after twice `EXIT_SECONDS`; return a sentence about each."""
