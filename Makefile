@@ -2,11 +2,13 @@
 PYTHON ?= python3
 # Test processes, each with a lab of its own (4 GB); JOBS=0 runs the tests in one.
 JOBS ?= $(shell "$(PYTHON)" tests/jobs.py)
+# What `make prove` proves: a subject of tests/subjects.py.
+SUBJECT ?= all
 PYTEST := .venv/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 LAB := .venv/bin/lab
 
 .DEFAULT_GOAL := help
-.PHONY: help setup lab test tour site lint unit check up down clean lock
+.PHONY: help setup lab test prove tour site lint unit check up down clean lock
 
 lab: ## open JupyterLab on the first lesson; sets up what is missing
 	@"$(PYTHON)" -I lab_env/platform/install/bootstrap.py jupyter
@@ -30,8 +32,11 @@ clean: ## remove the lab's data, .venv and build; the cache stays
 		echo "Next step: run make setup, then make clean again" >&2; exit 1; fi
 	@rm -rf .venv build
 
-test: setup ## run every test and every notebook
-	@$(PYTEST) --nbmake --durations=10 tests notebooks solutions
+test: setup ## run every notebook and what any change can break
+	@$(PYTEST) --nbmake --prove=none --other-answers=changed tests notebooks solutions
+
+prove: setup ## run what only a change of its subject can break: SUBJECT=campaign
+	@$(PYTEST) --nbmake --prove=$(SUBJECT) tests solutions
 
 site: setup ## make build/site: the notebooks that make test ran, and the docs
 	@$(LAB) site

@@ -14,6 +14,7 @@ import end_of_run
 import pytest
 from own_lab import lab_environment
 from run_report import Cost, RunReport
+from subjects import SUBJECTS, subject_of
 
 from lab_env.platform.processes.environment import adapt
 from lab_env.platform.settings import Endpoints, settings
@@ -21,6 +22,7 @@ from lab_env.platform.settings import Endpoints, settings
 # Whatever begins last must be short.
 FIRST_TO_LAST = (
     "tests/integration/test_setup.py",
+    "tests/integration/test_whole_tour.py",
     "solutions/20",
     "notebooks/20",
     "solutions/",
@@ -36,7 +38,9 @@ KEPT_SETTINGS = ("LAB_CACHE", "LAB_MINIO_BINARY", "LAB_IVY_SETTINGS")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the options of `tests/spark/test_event_contract.py`."""
+    """Add `--prove`, and the options of `tests/spark/test_event_contract.py`."""
+    subjects = ("none", *SUBJECTS, "all")
+    parser.addoption("--prove", choices=subjects, help="run only the proof of a subject")
     parser.addoption("--messages", type=int, default=5_000, help="messages to judge twice")
     parser.addoption("--seed", type=int, default=1, help="the seed that makes them")
 
@@ -74,9 +78,22 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     shutil.rmtree(config.lab_parent, ignore_errors=True)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Run the longest files first and unit tests last, so that all processes end together."""
     items.sort(key=_turn)
+    if config.getoption("other_answers") == "all":
+        for item in items:
+            if item.nodeid.startswith("solutions/"):
+                item.add_marker(pytest.mark.proof("answers"))
+    if chosen := config.getoption("prove"):
+        others = [item for item in items if not _is_of(item, chosen)]
+        config.hook.pytest_deselected(items=others)
+        items[:] = [item for item in items if _is_of(item, chosen)]
+
+
+def _is_of(item: pytest.Item, chosen: str) -> bool:
+    subject = subject_of(item)
+    return bool(subject) if chosen == "all" else subject == chosen.replace("none", "")
 
 
 def _turn(item: pytest.Item) -> tuple[int, str]:

@@ -1,8 +1,8 @@
 """What a test run says while it runs, and what it has cost.
 
-A failure is printed as soon as it happens, with the command that repeats it alone. Each minute a line
-says how far the run is. At its end, the costs of each file go to `build/times.json`, which `lab
-author times` reads.
+A failure is printed as soon as it happens, with the command that repeats it alone. Each minute a
+line says how far the run is. At its end, the costs of each file go to `build/times.json`, which
+`lab author times` reads.
 """
 
 import shlex
@@ -98,10 +98,16 @@ class RunReport:
     def progress(self, now: float) -> str:
         """Return a line: minutes, tests done, failures, and what runs for how long."""
         running = sorted(self._running.copy().items(), key=lambda item: item[1])
-        runs = ", ".join(f"{nodeid} {now - began:.0f} s" for nodeid, began in running)
+        runs = ", ".join(f"{_short(nodeid)} {now - began:.0f} s" for nodeid, began in running)
         failed = f", {len(self._failed)} failed" if self._failed else ""
         done = f"{len(self._done)} of {self._expected or '?'} done{failed}"
         return f"{(now - self._began) / 60:.0f} min: {done}; running: {runs or 'nothing'}"
+
+
+def _short(nodeid: str) -> str:
+    """Return the path of a notebook, or the name of a test with its file."""
+    path, _, name = nodeid.partition("::")
+    return path if path.endswith(".ipynb") else f"{path.rpartition('/')[2]}::{name}"
 
 
 def processes_of(config: pytest.Config) -> int:
@@ -110,6 +116,6 @@ def processes_of(config: pytest.Config) -> int:
 
 def again(nodeid: str) -> str:
     """Return the command that repeats one test or notebook alone."""
-    path, _, name = nodeid.partition("::")
-    chosen = ["--nbmake", path] if path.endswith(".ipynb") else [nodeid if name else path]
+    path = nodeid.partition("::")[0]
+    chosen = ["--nbmake", path] if path.endswith(".ipynb") else [nodeid]
     return shlex.join([".venv/bin/python", "-m", "pytest", *chosen])

@@ -157,6 +157,7 @@ def spark_conf(endpoints: Endpoints, jars: Path) -> dict[str, str]:
         # Tables without a LOCATION also go to the store, not to the notebook's folder.
         "spark.sql.warehouse.dir": f"s3a://{endpoints.bucket}/{chosen.prefix}warehouse",
         **shuffles(chosen.cores),
+        **python_workers(chosen.spark_master),
         "spark.hadoop.fs.s3a.endpoint": endpoints.s3_endpoint,
         "spark.hadoop.fs.s3a.endpoint.region": endpoints.s3_region,
         "spark.hadoop.fs.s3a.connection.ssl.enabled": str(
@@ -178,6 +179,18 @@ def shuffles(cores: int) -> dict[str, str]:
     second start only.
     """
     return {"spark.sql.shuffle.partitions": str(max(2, cores))}
+
+
+def python_workers(master: str) -> dict[str, str]:
+    """Spark properties for quick Python tasks, if the executors run this Python.
+
+    Measured with 40 tiny tasks: 2.8 s instead of 4.6 s (`pipeline/python_workers.py` says why).
+    """
+    chosen = settings()
+    here = master.startswith("local") or master == chosen.own_master
+    if chosen.spark_python or not here:
+        return {}
+    return {"spark.python.daemon.module": "lab_env.pipeline.python_workers"}
 
 
 def driver_address() -> dict[str, str]:

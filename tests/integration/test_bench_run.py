@@ -23,6 +23,8 @@ from lab_env.workbench.bench.machine import SESSION_GOAL, session_start
 from lab_env.workbench.bench.rounds import Bench
 from lab_env.workbench.bench.summary import summary
 
+pytestmark = pytest.mark.proof("benchmark")
+
 
 @pytest.fixture(scope="module")
 def before(services):

@@ -37,6 +37,7 @@ def used_by_children() -> float:
     return times.children_user + times.children_system
 
 
+@pytest.mark.proof("campaign")
 def test_the_small_campaign_survives_every_fault_that_hudi_and_spark_claim_to_survive(running):
     before = used_by_children()
     done = running.lab("campaign", "--size", "small", timeout=allowed(900))

@@ -26,6 +26,8 @@ from lab_env.platform.install.jars import jar_folder
 from lab_env.tables.hudi_rs import read_rows
 from lab_env.workbench.cloud import emr_writer, job
 
+pytestmark = pytest.mark.proof("cloud")
+
 SPACE = "t-cloud"
 EVENTS = 2000
 # Of the lab's session what EMR has by itself, or has otherwise: the class path and the store.

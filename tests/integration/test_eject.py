@@ -119,9 +119,11 @@ def add_partitions(lab: Lab, number: int) -> None:
     admin.create_partitions([NewPartitions(topic, number)])[topic].result()
 
 
-def test_the_ejected_project_keeps_what_the_ledger_says(lab, project, tmp_path):
+@pytest.fixture
+def environment(lab, tmp_path) -> dict[str, str]:
+    """The settings that the project's README names, and some for short lives."""
     environment = settings_for(lab.endpoints, lab.topic("orders"), lab.base)
-    environment |= {
+    return environment | {
         "PATH": "/usr/bin:/bin",
         "HOME": str(tmp_path),
         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -130,6 +132,9 @@ def test_the_ejected_project_keeps_what_the_ledger_says(lab, project, tmp_path):
         "MAX_OFFSETS": "800",
         end_of_run.VARIABLE: os.environ[end_of_run.VARIABLE],
     }
+
+
+def test_the_ejected_project_needs_no_lab_and_its_tests_pass(project, environment):
     for module in ("lab_env", "boto3", "pydantic"):
         found = python(project, "-c", f"import {module}", environment=environment)
         assert "ModuleNotFoundError" in found.stderr, module
@@ -138,6 +143,9 @@ def test_the_ejected_project_keeps_what_the_ledger_says(lab, project, tmp_path):
     found = python(project, "-m", "pytest", "-q", environment=environment)
     assert found.returncode == 0 and "13 passed" in found.stdout, found.stdout + found.stderr
 
+
+@pytest.mark.proof("eject")
+def test_the_ejected_project_keeps_what_the_ledger_says(lab, project, environment, tmp_path):
     first, second, third = (tmp_path / f"{name}.log" for name in ("first", "second", "third"))
     ensure_topic(lab.endpoints.kafka_bootstrap, lab.topic("orders"))
     load = Thread(target=lab.replay, kwargs={"n": EVENTS, "rate": RATE})

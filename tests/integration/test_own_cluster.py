@@ -18,7 +18,7 @@ from two_networks import two_networks
 
 from lab_env.platform.install.jars import jar_folder
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.proof("cluster")]
 
 LAB = [sys.executable, "-I", "-m", "lab_env.cli"]
 

@@ -30,6 +30,8 @@ CASES = [
     for version in bootstrap.usable_pythons(system)
 ]
 
+pytestmark = pytest.mark.proof("setup")
+
 
 def resolve(machine: str, version: str, packages: str, tmp_path) -> subprocess.CompletedProcess:
     """Resolve packages for a machine with uv: wheels only, and the oldest supported macOS."""

@@ -16,6 +16,7 @@ from lab_env.platform.install.go_build import built_program
 
 pytestmark = [
     pytest.mark.services,
+    pytest.mark.proof("store"),
     # The build takes minutes; the workflow `platforms.yml` builds it and runs this.
     pytest.mark.skipif(
         not built_program("versitygw").exists(), reason="VersityGW has not been built here"

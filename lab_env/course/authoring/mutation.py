@@ -21,6 +21,7 @@ from py4j.protocol import Py4JError
 
 from lab_env.course import registry
 from lab_env.course.authoring.build import COURSE
+from lab_env.course.authoring.code_lines import code_lines
 from lab_env.course.authoring.kernel import CHECK, observed_kernel
 from lab_env.course.authoring.mutants import mutants
 from lab_env.course.exercises import Exercises, run_cell
@@ -59,22 +60,8 @@ class Trial:
 def fingerprint(exercise: registry.Exercise) -> str:
     """Hash the reference answer and the lesson's checks, ignoring imports and docstrings."""
     text = (COURSE.lesson(exercise.id[:2]) / "checks.py").read_text(encoding="utf-8")
-    words = {
-        number
-        for node in ast.walk(ast.parse(text))
-        if isinstance(node, ast.stmt) and _changes_no_verdict(node)
-        for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)
-    }
-    lines = [line for number, line in enumerate(text.splitlines(), 1) if number not in words]
-    code = "\n".join([exercise.solution, *filter(str.strip, lines)])
+    code = "\n".join([exercise.solution, *code_lines(text)])
     return hashlib.sha256(code.encode()).hexdigest()[:16]
-
-
-def _changes_no_verdict(node: ast.stmt) -> bool:
-    match node:
-        case ast.Import() | ast.ImportFrom() | ast.Expr(value=ast.Constant(value=str())):
-            return True
-    return False
 
 
 def recorded(lesson: str) -> dict[str, Trial]:

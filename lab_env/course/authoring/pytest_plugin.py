@@ -25,7 +25,7 @@ from nbformat import NotebookNode
 from nbmake import nb_run
 from nbmake.pytest_items import NotebookItem
 
-from lab_env.course.authoring import times
+from lab_env.course.authoring import times, tried
 from lab_env.course.authoring.executed import keep
 from lab_env.course.authoring.kernel import CHECK
 from lab_env.course.registry import Exercise, LessonEntry, lessons
@@ -83,12 +83,21 @@ class NotProven(Exception):
     """A notebook ran, but an exercise, proof or process failed its test."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add `--other-answers`."""
+    what = "other answers of worked notebooks to try: all, or those changed since they were tried"
+    parser.addoption("--other-answers", choices=("all", "changed"), default="all", help=what)
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item):
     """Run a notebook, record its checks and processes, then test the results."""
     if not isinstance(item, NotebookItem):
         return (yield)
     worked, began = item.path.parent.name == "solutions", datetime.now(UTC)
+    entry = lessons().get(item.path.stem[:2])
+    others = entry.number if worked and entry and _are_to_try(item.config, entry.number) else ""
+    tried_as = tried.fingerprint(others) if others else ""
     with tempfile.TemporaryDirectory(prefix="lab-proof-") as folder:
         outcomes = Path(folder) / "outcomes.jsonl"
         observed = {
@@ -101,7 +110,7 @@ def pytest_runtest_call(item: pytest.Item):
         }
         runs: list[Executed] = []
         environment = patch.dict(os.environ, observed)
-        with environment, _processes() as used, _noted(runs, worked, used):
+        with environment, _processes() as used, _noted(runs, worked, bool(others), used):
             result = yield
         lines = outcomes.read_text("utf-8").splitlines() if outcomes.exists() else []
     item.user_properties.append(("processor_seconds", used.seconds()))
@@ -111,17 +120,23 @@ def pytest_runtest_call(item: pytest.Item):
     )
     notebook, memory = runs[-1]
     wrong = nearly_full(memory) + used.left_behind() + failed_proofs(facts)
-    entry = lessons().get(item.path.stem[:2])
     if entry:
-        wrong += shortcomings(entry, worked, [fact for fact in facts if "exercise" in fact])
+        about = [fact for fact in facts if "exercise" in fact]
+        wrong += shortcomings(entry, worked, about, bool(others))
     if wrong:
         raise NotProven(f"{item.path.name}: " + "; ".join(wrong))
+    if others:
+        tried.keep(others, tried_as)
     if entry and not worked:
         entered = entry_seconds(entry.number, notebook, began)
         item.user_properties.append(("entry_seconds", entered))
     notebook.metadata["processor_seconds"] = round(used.seconds(), 1)
     keep(notebook, item.path)
     return result
+
+
+def _are_to_try(config: pytest.Config, lesson: str) -> bool:
+    return config.getoption("other_answers") == "all" or tried.changed(lesson)
 
 
 def check_seconds(facts: list[dict]) -> dict[str, float]:
@@ -136,8 +151,13 @@ def failed_proofs(facts: list[dict]) -> list[str]:
     return [f"{f['proof']} {f['text']}" for f in facts if f["outcome"] == "differs"]
 
 
-def shortcomings(entry: LessonEntry, worked: bool, facts: list[dict]) -> list[str]:
-    """Return a sentence for each exercise whose reported results are not the required ones."""
+def shortcomings(
+    entry: LessonEntry, worked: bool, facts: list[dict], others: bool = True
+) -> list[str]:
+    """Return a sentence for each exercise whose reported results are not the required ones.
+
+    `others`: the worked notebook must have tried the other answers.
+    """
     found = []
     known = {exercise.id for exercise in entry.exercises}
     checks = [fact for fact in facts if not {"right", "wrong"} & fact.keys()]
@@ -146,7 +166,7 @@ def shortcomings(entry: LessonEntry, worked: bool, facts: list[dict]) -> list[st
         kinds = [fact["outcome"] for fact in checks if fact["exercise"] == exercise.id]
         if not kinds or set(kinds) != {wanted}:
             found.append(f"exercise {exercise.id} is {', '.join(kinds) or 'not checked'}")
-        if worked:
+        if worked and others:
             found += _misjudged(exercise, facts)
     found += [f"{name} is no exercise" for name in {f["exercise"] for f in checks} - known]
     return found
@@ -314,7 +334,7 @@ def _budget_is_strict() -> bool:
 
 
 @contextmanager
-def _noted(runs: list[Executed], worked: bool, used: "_Processes") -> Generator[None]:
+def _noted(runs: list[Executed], worked: bool, others: bool, used: "_Processes") -> Generator[None]:
     """Collect the notebooks that nbmake executes, and try the other answers after each exercise.
 
     This patches nbmake's client, because nbmake can save its result only by overwriting the source.
@@ -327,7 +347,7 @@ def _noted(runs: list[Executed], worked: bool, used: "_Processes") -> Generator[
             executed = await super().async_execute_cell(cell, cell_index, *args, **options)
             if cell.cell_type == "code":
                 used.spent(times.CELLS if used.parts else times.START)
-            if worked and (check := CHECK.search(cell.source)):
+            if others and (check := CHECK.search(cell.source)):
                 await self._run(TRY_ANSWERS.format(id=check[1]), TRIAL_SECONDS)
                 used.spent(times.OTHERS)
             if cell_index == len(self.nb.cells) - 1:  # later its kernel is gone

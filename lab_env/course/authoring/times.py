@@ -1,7 +1,7 @@
 """What a whole test run costs, by folder, by file and by part of a notebook.
 
-`make test` and `make prove` write `build/times.json`. `lab author times` shows it, and with `--record`
-keeps it in `data/times.json`, from which the table in CONTRIBUTING is made.
+`make test` and `make prove` write `build/times.json`. `lab author times` shows it, and with
+`--record` keeps it in `data/times.json`, from which the table in CONTRIBUTING is made.
 """
 
 import json

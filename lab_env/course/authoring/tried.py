@@ -1,0 +1,74 @@
+"""Which lessons' other answers have been tried since anything changed that gives them a verdict.
+
+`make prove SUBJECT=answers` tries the declared right and wrong answers of every exercise, and keeps
+a fingerprint of each lesson. `make test` tries those of a lesson only if its fingerprint is another.
+"""
+
+import ast
+import hashlib
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+from lab_env.course.authoring.build import COURSE
+from lab_env.course.authoring.code_lines import code_lines
+from lab_env.course.source import Lesson, read_lesson, sources
+from lab_env.platform.settings import REPOSITORY
+
+RECORD = REPOSITORY / "data" / "answers_tried"
+# What a check's modules may import of the project; what else they use, such as the reader of
+# Hudi's timeline, has tests of its own.
+JUDGING = ("lab_env.lessons.", "lab_env.course.answers", "lab_env.course.checking")
+PINS = ("requirements.lock", "lab_env/platform/install/versions.toml")
+
+
+def fingerprint(number: str) -> str:
+    """Hash the code, answers and checks of a lesson, what they share with others, and the pins."""
+    (path,) = (path for path in sources() if path.stem.startswith(number))
+    parts = [*_code(read_lesson(path))]
+    parts += [line for file in _modules(number) for line in code_lines(file.read_text("utf-8"))]
+    parts += [(REPOSITORY / name).read_text(encoding="utf-8") for name in PINS]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+
+def changed(number: str) -> bool:
+    """True if a lesson's other answers were never tried as they are now."""
+    record = RECORD / number
+    return not record.exists() or record.read_text(encoding="utf-8").strip() != fingerprint(number)
+
+
+def keep(number: str, of: str) -> None:
+    """Record that a lesson's other answers got their verdicts; `of` is its fingerprint then."""
+    RECORD.mkdir(exist_ok=True)
+    (RECORD / number).write_text(f"{of}\n", encoding="utf-8")
+
+
+def _code(lesson: Lesson) -> Iterator[str]:
+    """Yield the code that runs, and the declared answers with their messages; no text, no proof."""
+    for cell in lesson.cells:
+        if cell.right or cell.wrong or (cell.kind == "code" and not cell.proof):
+            yield f"{cell.right}{cell.wrong}{cell.versions.worked}"
+
+
+def _modules(number: str) -> list[Path]:
+    """Return the files of a lesson's checks, and of all that they import to judge."""
+    found: dict[Path, None] = {}
+    waiting = [COURSE.lesson(number) / "checks.py"]
+    while waiting:
+        file = waiting.pop()
+        if file not in found:
+            found[file] = None
+            waiting += _imported(file)
+    return sorted(found)
+
+
+@cache
+def _imported(file: Path) -> tuple[Path, ...]:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+    paths = (REPOSITORY / f"{n.replace('.', '/')}.py" for n in names if n.startswith(JUDGING))
+    return tuple(sorted(path for path in paths if path.is_file()))
