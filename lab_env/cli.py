@@ -985,6 +985,21 @@ def author_stats() -> None:
     out.print(f"The learner writes {learner} of {uses} uses, {learner / uses:.0%}.")
 
 
+@author.command("times", epilog="Example: lab author times --record")
+def author_times(
+    record: Annotated[bool, typer.Option(help="keep the run for CONTRIBUTING's table")] = False,
+) -> None:
+    """Show what the last test run cost, by file and part of a notebook."""
+    from lab_env.course.authoring import times
+
+    run = times.read()
+    for name, cost in run.slowest():
+        out.print(escape(f"{cost.processor:7.1f} s  {cost.elapsed:7.1f} s  {name}"))
+    out.print(escape("\n".join(["processor   elapsed", "", *times.lines(run)])))
+    if record:
+        times.record(run)
+
+
 @author.command("record", epilog="Example: lab author record growth")
 def author_record(
     part: Annotated[str, typer.Argument(help="a part of lab bench, such as growth")],

@@ -11,8 +11,9 @@ from typing import Any, Protocol
 
 from lab_env.course import progress, registry
 from lab_env.course.answers import Unreadable, agree, as_choice, as_number
-from lab_env.course.checking import NotYet, checks_of_lesson, mistake, raised_by, unfilled
+from lab_env.course.checking import Check, NotYet, checks_of_lesson, mistake, raised_by, unfilled
 from lab_env.course.outcomes import Card, Outcome, report
+from lab_env.course.patience import explained
 from lab_env.course.source import LESSONS
 from lab_env.platform.errors import LabError
 from lab_env.platform.settings import settings
@@ -55,7 +56,8 @@ class Exercises:
         exercise = registry.exercise(exercise_id, self.folder)
         exercise_id, began = exercise.id, time.monotonic()
         try:
-            outcome = self.judge(exercise_id, answer)
+            with explained(exercise_id, self._check_of(exercise_id)):
+                outcome = self.judge(exercise_id, answer)
         except LabError:
             if self.watcher:
                 self.watcher.trouble(exercise_id)
@@ -156,13 +158,16 @@ class Exercises:
         """Return the learner's progress through the whole course."""
         return progress.CourseProgress(registry.lessons(self.folder), progress.read())
 
+    def _check_of(self, exercise_id: str) -> Check | None:
+        return self.checks(exercise_id.split(".")[0]).get(exercise_id)
+
     def judge(self, exercise_id: str, answer: Any) -> Outcome:
         """Return a check's verdict on an answer without recording an attempt."""
         exercise = registry.exercise(exercise_id, self.folder)
         if unfilled(answer):
             step = f'Replace the dots, then run the cell. Stuck? `lab.hint("{exercise.id}")`'
             return Outcome(exercise.id, "not attempted", next_step=step)
-        check = self.checks(exercise.id.split(".")[0]).get(exercise.id)
+        check = self._check_of(exercise.id)
         if check is None:
             raise LabError(f"Exercise {exercise.id} has no check.", "run: lab author check")
         step = f'Change it and run the cell again. `lab.hint("{exercise.id}")` gives a hint.'

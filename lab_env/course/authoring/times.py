@@ -9,13 +9,14 @@ import os
 import platform
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from datetime import date
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from lab_env.course.registry import lessons
 from lab_env.platform.errors import LabError
 from lab_env.platform.settings import REPOSITORY
 
@@ -98,11 +99,15 @@ class Run:
         found = {name: s for n in self.notebooks.values() for name, s in n.checks.items()}
         return dict(sorted(found.items(), key=lambda item: -item[1]))
 
+    def slowest(self, most: int = 40) -> list[tuple[str, Cost]]:
+        """Return the files that used the most processor time."""
+        return sorted(self.files.items(), key=lambda item: -item[1].processor)[:most]
+
     def save(self, path: Path = BUILT) -> None:
         """Write the run with this machine's facts."""
         facts = {
-            "made": date.today().isoformat(),
-            "machine": machine(),
+            "made": self.made or date.today().isoformat(),
+            "machine": self.machine or machine(),
             "processes": self.processes,
             "elapsed": round(self.elapsed),
             "files": {name: cost.rounded() for name, cost in sorted(self.files.items())},
@@ -177,6 +182,13 @@ def page(text: str, run: Run) -> str:
     return _TABLE.sub(lambda _: f"{table}\n", text)
 
 
-def slowest(costs: Iterable[tuple[str, Cost]], most: int = 30) -> list[tuple[str, Cost]]:
-    """Return the files that use the most processor time."""
-    return sorted(costs, key=lambda item: -item[1].processor)[:most]
+def record(run: Run) -> None:
+    """Keep a whole run of `make test`, and write its table into CONTRIBUTING.
+
+    Raises a LabError if the run left out a worked notebook.
+    """
+    missing = {entry.name for entry in lessons().values()} - {Path(n).stem for n in run.notebooks}
+    if missing:
+        raise LabError(f"The last run left out {', '.join(sorted(missing))}.", "run: make test")
+    run.save(RECORDED)
+    PAGE.write_text(page(PAGE.read_text(encoding="utf-8"), run), encoding="utf-8")
