@@ -36,7 +36,7 @@ test: setup ## run every notebook and what any change can break
 	@$(PYTEST) --nbmake --prove=none --other-answers=changed tests notebooks solutions
 
 prove: setup ## run what only a change of its subject can break: SUBJECT=campaign
-	@$(PYTEST) --nbmake --prove=$(SUBJECT) tests solutions
+	@$(PYTEST) --nbmake --prove=$(SUBJECT) tests notebooks solutions
 
 site: setup ## make build/site: the notebooks that make test ran, and the docs
 	@$(LAB) site

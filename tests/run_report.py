@@ -51,8 +51,7 @@ class RunReport:
 
     def say(self, text: str, **markup: bool) -> None:
         terminal = self._config.pluginmanager.get_plugin("terminalreporter")
-        terminal.ensure_newline()
-        terminal.write_line(text, **markup)
+        terminal.write_line(f"\n{text}", **markup)  # the line before may hold dots
         terminal.flush()
 
     def pytest_sessionstart(self) -> None:

@@ -24,7 +24,7 @@ class _Nothing:
 
 @contextmanager
 def explained(exercise_id: str, check: Callable | None) -> Generator[None]:
-    """While the body runs for longer than `AFTER_S`, show the check's first sentence and a clock."""
+    """While the body runs for longer than `AFTER_S`, show what the check does and a clock."""
     began, ended = time.monotonic(), threading.Event()
 
     def tell() -> None:

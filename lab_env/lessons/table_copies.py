@@ -17,18 +17,17 @@ def copy_table(lab, source: str, target: str, hidden: Sequence[Instant] = ()) ->
     Readers ignore a hidden commit's data files. A later call that no longer hides the commit makes
     it visible.
     """
-    s3, bucket = store.client(lab.endpoints), lab.endpoints.bucket
     begin, folder = store.key_of(source), store.key_of(target)
     present = {found.key for found in lab.files(target)}
     late = {instant.requested for instant in hidden}
+    lacking: dict[str, str] = {}
     for found in lab.files(source):
         part = found.key.removeprefix(begin)
         instant = parse_timeline_key(part)
         arrived = instant is None or instant.requested not in late
         if arrived and folder + part not in present:
-            s3.copy_object(
-                Bucket=bucket, Key=folder + part, CopySource={"Bucket": bucket, "Key": found.key}
-            )
+            lacking[found.key] = folder + part
+    store.copy_objects(lab.endpoints, lacking)
 
 
 def overlay_table(lab, source: str, target: str) -> None:

@@ -1,7 +1,8 @@
 """List, read, copy and delete objects in the object store, without Spark."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
@@ -20,6 +21,9 @@ class StoredObject:
     key: str  # without the bucket
     size: int  # bytes
     modified: datetime  # when it became visible (UTC, milliseconds)
+
+
+COPIES_AT_A_TIME = 8
 
 
 @lru_cache(maxsize=4)
@@ -116,15 +120,21 @@ def copy_prefix(endpoints: Endpoints, source: str, target: str) -> int:
     """Copy every object from one prefix to another; return their number. Both must end with `/`."""
     if not (source.endswith("/") and target.endswith("/")):
         raise ValueError(f"prefixes to copy must end with a slash: {source!r}, {target!r}")
-    s3 = client(endpoints)
     keys = [entry.key for entry in list_objects(endpoints, source)]
-    for key in keys:
-        s3.copy_object(
-            Bucket=endpoints.bucket,
-            Key=target + key.removeprefix(source),
-            CopySource={"Bucket": endpoints.bucket, "Key": key},
-        )
+    copy_objects(endpoints, {key: target + key.removeprefix(source) for key in keys})
     return len(keys)
+
+
+def copy_objects(endpoints: Endpoints, targets: Mapping[str, str]) -> None:
+    """Copy objects to new keys, several at a time; `targets` has the new key of each object."""
+    s3, bucket = client(endpoints), endpoints.bucket
+
+    def copy(key: str) -> None:
+        source = {"Bucket": bucket, "Key": key}
+        s3.copy_object(Bucket=bucket, Key=targets[key], CopySource=source)
+
+    with ThreadPoolExecutor(COPIES_AT_A_TIME) as copies:
+        list(copies.map(copy, targets))  # raises the first error
 
 
 def delete_prefix(endpoints: Endpoints, prefix: str, markers_only: bool = False) -> int:

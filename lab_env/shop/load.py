@@ -19,10 +19,10 @@ import pandas as pd
 
 from lab_env.platform.brokers.broker import ensure_topic, is_kinesis
 from lab_env.platform.display.card import card
+from lab_env.platform.display.live import live_display
 from lab_env.platform.errors import LabError
 from lab_env.platform.settings import machine_credentials, settings, without_credentials
 from lab_env.shop import RATE, USERS
-from lab_env.platform.display.live import live_display
 from lab_env.shop.model import Shares
 
 LOCUSTFILE = Path(__file__).with_name("locustfile.py")

@@ -1,8 +1,9 @@
 """A pytest plugin that tests the exercises of every notebook that nbmake runs.
 
-In a learner's notebook, every exercise must report `not attempted`, and the cells must also run
-with a right answer other than the reference. In a worked notebook, every exercise and each declared
-right answer must pass, and each wrong answer must get its own message. `pyproject.toml` enables the
+In a learner's notebook, every exercise must report `not attempted`. In a worked notebook, every
+exercise must pass. With `--other-answers`, the learner's cells must also run with a right answer
+other than the reference, and in the worked notebook each declared right answer must pass and each
+wrong one get its own message. `pyproject.toml` enables the
 plugin, so `pytest --nbmake notebooks solutions` tests all of this.
 """
 
@@ -75,6 +76,8 @@ go_on_with_right_answers()
 """
 
 
+TRIED_BEFORE = pytest.StashKey[dict[str, str]]()
+
 # An executed notebook, and its JVM's memory at the end.
 Executed = tuple[NotebookNode, dict[str, MemoryUse]]
 
@@ -89,6 +92,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--other-answers", choices=("all", "changed"), default="all", help=what)
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Read which answers were tried before this run, which records what it tries."""
+    config.stash[TRIED_BEFORE] = tried.recorded()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item):
     """Run a notebook, record its checks and processes, then test the results."""
@@ -96,8 +104,8 @@ def pytest_runtest_call(item: pytest.Item):
         return (yield)
     worked, began = item.path.parent.name == "solutions", datetime.now(UTC)
     entry = lessons().get(item.path.stem[:2])
-    others = entry.number if worked and entry and _are_to_try(item.config, entry.number) else ""
-    tried_as = tried.fingerprint(others) if others else ""
+    tried_as = tried.fingerprint(entry.number) if entry else ""
+    others = entry is not None and _are_to_try(item.config, entry.number, tried_as)
     with tempfile.TemporaryDirectory(prefix="lab-proof-") as folder:
         outcomes = Path(folder) / "outcomes.jsonl"
         observed = {
@@ -110,7 +118,7 @@ def pytest_runtest_call(item: pytest.Item):
         }
         runs: list[Executed] = []
         environment = patch.dict(os.environ, observed)
-        with environment, _processes() as used, _noted(runs, worked, bool(others), used):
+        with environment, _processes() as used, _noted(runs, worked, others, used):
             result = yield
         lines = outcomes.read_text("utf-8").splitlines() if outcomes.exists() else []
     item.user_properties.append(("processor_seconds", used.seconds()))
@@ -122,11 +130,11 @@ def pytest_runtest_call(item: pytest.Item):
     wrong = nearly_full(memory) + used.left_behind() + failed_proofs(facts)
     if entry:
         about = [fact for fact in facts if "exercise" in fact]
-        wrong += shortcomings(entry, worked, about, bool(others))
+        wrong += shortcomings(entry, worked, about, others)
     if wrong:
         raise NotProven(f"{item.path.name}: " + "; ".join(wrong))
-    if others:
-        tried.keep(others, tried_as)
+    if entry and worked and others:
+        tried.keep(entry.number, tried_as)
     if entry and not worked:
         entered = entry_seconds(entry.number, notebook, began)
         item.user_properties.append(("entry_seconds", entered))
@@ -135,8 +143,9 @@ def pytest_runtest_call(item: pytest.Item):
     return result
 
 
-def _are_to_try(config: pytest.Config, lesson: str) -> bool:
-    return config.getoption("other_answers") == "all" or tried.changed(lesson)
+def _are_to_try(config: pytest.Config, lesson: str, fingerprint: str) -> bool:
+    unchanged = config.stash[TRIED_BEFORE].get(lesson) == fingerprint
+    return config.getoption("other_answers") == "all" or not unchanged
 
 
 def check_seconds(facts: list[dict]) -> dict[str, float]:
@@ -342,12 +351,12 @@ def _noted(runs: list[Executed], worked: bool, others: bool, used: "_Processes")
 
     class Noted(NotebookClient):
         async def async_execute_cell(self, cell: NotebookNode, cell_index: int, *args, **options):
-            if not worked and cell_index == 0:
+            if others and not worked and cell_index == 0:
                 await self._run(GO_ON, 60)
             executed = await super().async_execute_cell(cell, cell_index, *args, **options)
             if cell.cell_type == "code":
                 used.spent(times.CELLS if used.parts else times.START)
-            if others and (check := CHECK.search(cell.source)):
+            if others and worked and (check := CHECK.search(cell.source)):
                 await self._run(TRY_ANSWERS.format(id=check[1]), TRIAL_SECONDS)
                 used.spent(times.OTHERS)
             if cell_index == len(self.nb.cells) - 1:  # later its kernel is gone

@@ -1,11 +1,24 @@
-"""Lesson 07 counts requests by the S3 client's counters, and rewritten files as older versions."""
+"""Lesson 07 counts requests and rewritten files; its checks hide the last write and all cleans."""
 
 from types import SimpleNamespace
 
+import pytest
+
+from lab_env.course.answers import Unreadable
+from lab_env.lessons.l07.checks import _since_the_last_write
 from lab_env.lessons.l07.figures import current_sizes, older_sizes
 from lab_env.tables.hudi.table import DataFile, Snapshot
 from lab_env.tables.hudi.timeline import Instant
 from lab_env.tables.probes.s3_requests import COUNTERS, Requests, count_requests
+
+
+def test_the_board_hides_the_last_write_and_all_cleans_and_needs_both():
+    actions = ("commit", "clustering", "commit", "clean")
+    instants = [Instant(str(at), f"{at}9", act, "completed") for at, act in enumerate(actions)]
+    hidden = _since_the_last_write(SimpleNamespace(instants=instants))
+    assert [instant.requested for instant in hidden] == ["2", "3"]
+    with pytest.raises(Unreadable, match="they write and clean the table"):
+        _since_the_last_write(SimpleNamespace(instants=instants[:3]))
 
 
 class FakeStatistics:

@@ -1,15 +1,18 @@
-"""Lesson 17 reads and draws five receipts, freezes a writer in a given state, shows verdicts."""
+"""Lesson 17 reads five receipts, freezes a writer, and accepts no wrong way of counting."""
 
 import subprocess
 import sys
+from collections import Counter, defaultdict, deque
 from contextlib import contextmanager
 from dataclasses import replace
+from random import Random
 from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from lab_env.lessons.l17 import crash
+from lab_env.lessons.l17.checks import made_partitions, new_process, ways_of_counting
 from lab_env.lessons.l17.crash import WriterProcess, last_error, why_failed
 from lab_env.lessons.l17.damage import show_verdicts, verdict
 from lab_env.lessons.l17.figures import RUNGS, draw_ladder, rungs_of
@@ -17,6 +20,62 @@ from lab_env.lessons.l17.receipts import NONE, Receipts, read_receipts
 from lab_env.platform.errors import LabError
 from lab_env.platform.processes.tree import is_alive
 from lab_env.platform.store import StoredObject
+
+KNOWN: set[int] = set()
+
+
+def remember(number):
+    KNOWN.add(number)
+
+
+def deliver(number, seen=[]):  # noqa: B006  it is what this test is about
+    remember(number)
+    seen.append(number)
+    return sorted(KNOWN), list(seen)
+
+
+def test_a_new_process_remembers_nothing_of_the_last_one():
+    first = new_process(deliver)
+    assert first(1) == ([1], [1]) and first(2) == ([1, 2], [1, 2])
+    assert new_process(deliver)(3) == ([3], [3])
+    assert not KNOWN
+
+
+class Memory:
+    """A class like one in a notebook; its instance holds a sink's state."""
+
+    def __init__(self):
+        self.seen = []
+
+
+@pytest.mark.parametrize(
+    ("memory", "add"),
+    [
+        (set(), lambda memory, number: memory.add(number)),
+        (deque(), lambda memory, number: memory.append(number)),
+        (defaultdict(int), lambda memory, number: memory.update({number: 1})),
+        (Counter(), lambda memory, number: memory.update([number])),
+        (Memory(), lambda memory, number: memory.seen.append(number)),
+    ],
+)
+def test_a_new_process_forgets_what_a_closure_or_an_object_remembered(memory, add):
+    def known():
+        return list(memory.seen if isinstance(memory, Memory) else memory)
+
+    def deliver_with_memory(number, retry=True):
+        add(memory, number)
+        return deliver_with_memory(number, retry=False) if retry else set(known())
+
+    assert new_process(deliver_with_memory)(1) == {1}
+    assert new_process(deliver_with_memory)(2) == {2}
+    assert not known()
+
+
+def test_no_wrong_way_of_counting_is_lucky():
+    for seed in range(300):
+        missing, doubled, before_first, mixed = ways_of_counting(made_partitions(Random(seed)))
+        assert missing > 0 < doubled and before_first and mixed != missing
+
 
 FROZEN = Receipts(offsets=1, commits=0, table=0, instant="2026", completed=False, markers=1, data=1)
 DONE = replace(FROZEN, commits=1, table=1, completed=True, markers=0)

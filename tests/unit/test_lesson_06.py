@@ -1,9 +1,11 @@
-"""Lesson 06 derives compaction times from listings, and each query's input from Spark's API."""
+"""Lesson 06 counts logs, derives compaction times from listings, and reads each query's input."""
 
+import random
 from datetime import UTC, datetime
 
 import pytest
 
+from lab_env.lessons.l06.checks import logs_to_merge, made_up_table
 from lab_env.lessons.l06.figures import (
     Compaction,
     Step,
@@ -17,6 +19,16 @@ from lab_env.platform.store import StoredObject
 from lab_env.tables.hudi.table import DataFile, Snapshot
 from lab_env.tables.hudi.timeline import Instant
 from lab_env.tables.probes.inputs import input_of
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_lucky_function_counts_the_logs_of_a_made_up_table(seed):
+    table = made_up_table(random.Random(seed))
+    counts = [len(found.logs) for found in table.current]
+    lucky = (counts[0], max(counts), sum(counts), max(len(found.logs) for found in table.slices))
+    assert logs_to_merge(table) not in lucky
+    assert sum(file.kind == "log" for file in table.files) > sum(counts)
+
 
 NOON = datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp()
 
