@@ -36,6 +36,10 @@ SUBJECTS = {
         "right and wrong designs of lesson 22, through all phases",
         ("lab_env/lessons/capstone/", "lab_env/lessons/l22/", "lab_env/lab/job/"),
     ),
+    "capture": Subject(
+        "PostgreSQL and Debezium: kills, exact values, resets",
+        ("lab_env/platform/services/", "lab_env/pipeline/"),
+    ),
     "cloud": Subject(
         "the writer of the cloud, from Kafka and Kinesis, killed",
         ("lab_env/workbench/cloud/", "lab_env/pipeline/"),
@@ -48,15 +52,39 @@ SUBJECTS = {
         "the ejected job agrees with the ledger after a kill",
         ("lab_env/workbench/eject/", "lab_env/pipeline/"),
     ),
+    "engines": Subject(
+        "metastore and Trino: partitions, kills, a lost store",
+        ("lab_env/platform/services/", "lab_env/platform/install/versions.toml"),
+    ),
+    "goto": Subject(
+        "`lab goto` into a copy with answers, and into a running kernel",
+        ("lab_env/course/",),
+    ),
     "hang": Subject(
         "a known deadlock of Hudi's sink, and the halt that ends it",
         ("lab_env/pipeline/", "lab_env/platform/install/versions.toml"),
+    ),
+    "kinesis": Subject(
+        "live load on Kinesis through a split shard and a killed writer",
+        ("lab_env/pipeline/", "lab_env/shop/", "lab_env/platform/brokers/"),
+    ),
+    "ladder": Subject(
+        "three more climbs and a fall",
+        ("lab_env/lab/ladder/", "lab_env/lab/job/", "lab_env/lessons/"),
     ),
     "seats": Subject("a room with twenty seats", ("lab_env/course/room/",)),
     "setup": Subject("set-up of a bare machine, its tour, the bundle, other Pythons", INSTALL),
     "store": Subject(
         "a tour on VersityGW, where it has been built",
         ("lab_env/platform/store.py", "lab_env/platform/services/minio.py"),
+    ),
+    "tables": Subject(
+        "the X-ray against Hudi's own procedures, in every state of a table",
+        ("lab_env/tables/", "lab_env/platform/install/versions.toml"),
+    ),
+    "writer": Subject(
+        "backfill, transactions, cleaning, archived batches, a hanging writer",
+        ("lab_env/pipeline/",),
     ),
 }
 

@@ -112,12 +112,20 @@ def test_the_settings_of_a_stack_are_lines_that_a_shell_and_the_lab_take(emulato
     done = lab("env", STACK)
     assert done.exit_code == 0, done.output
     script = f"{done.stdout}\n{shlex.quote(sys.executable)} -c {shlex.quote(SHOW)}"
-    variables = os.environ | {"LAB_S3_ACCESS_KEY": "of another store"}
     shell = subprocess.run(
-        ["sh", "-c", script], capture_output=True, text=True, cwd=REPOSITORY, env=variables
+        ["sh", "-c", script],
+        capture_output=True,
+        text=True,
+        cwd=REPOSITORY,
+        env=os.environ | {"LAB_S3_ACCESS_KEY": "of another store"},
+        timeout=60,
     )
-    endpoint = f"https://s3.{REGION}.amazonaws.com"
-    assert shell.stdout.split() == [endpoint, REGION, BUCKET, "False"], shell.stderr
+    assert shell.stdout.split() == [
+        f"https://s3.{REGION}.amazonaws.com",
+        REGION,
+        BUCKET,
+        "False",
+    ], shell.stderr
 
 
 def test_what_is_not_wired_yet_is_a_comment_and_no_setting(emulator):
@@ -207,10 +215,15 @@ def test_an_answer_of_aws_becomes_one_sentence(code, what):
 # ---- lab cloud down ------------------------------------------------------------------------------
 
 
-def test_a_stack_stays_until_yes_is_said(emulator, monkeypatch):
+def test_without_a_terminal_a_stack_stays_until_yes_is_said(emulator):
     deploy()
-    without_terminal = lab("down", STACK)
-    assert f"lab cloud down lake --region {REGION} --yes" in without_terminal.exception.next_step
+    done = lab("down", STACK)
+    assert f"lab cloud down lake --region {REGION} --yes" in done.exception.next_step
+    assert job_states() == {"RUNNING"} and stack.Account(REGION).stack(STACK)
+
+
+def test_a_no_at_the_terminal_changes_nothing(emulator, monkeypatch):
+    deploy()
     assert lab("down", STACK, typed="n\n", monkeypatch=monkeypatch).exit_code == 1
     assert job_states() == {"RUNNING"} and stack.Account(REGION).stack(STACK)
 
@@ -349,10 +362,12 @@ def test_a_stack_with_kinesis_gives_the_writer_its_stream(emulator):
     submit = json.loads(lab("job", STACK).stdout)["jobDriver"]["sparkSubmit"]
     read = emr_writer._parse(submit["entryPointArguments"])
     assert (read.source, read.topic, read.brokers) == ("kinesis", STACK, "")
-    set_ones = submit["sparkSubmitParameters"]
-    endpoint = f"https://kinesis.{REGION}.amazonaws.com"
-    assert f"spark.emr-serverless.driverEnv.LAB_KINESIS_ENDPOINT={endpoint}" in set_ones
-    assert f"spark.emr-serverless.driverEnv.LAB_S3_REGION={REGION}" in set_ones
+    variable = "spark.emr-serverless.driverEnv.LAB"
+    for setting in (
+        f"{variable}_KINESIS_ENDPOINT=https://kinesis.{REGION}.amazonaws.com",
+        f"{variable}_S3_REGION={REGION}",
+    ):
+        assert setting in submit["sparkSubmitParameters"]
 
 
 def test_without_a_stream_there_is_no_request(emulator):
@@ -406,12 +421,19 @@ print(*sorted(found - sys.stdlib_module_names - {"lab_env"}))
 
 
 def report(name: str, batch: int, at: str, behind: str | None) -> dict:
-    metrics = {"maxOffsetsBehindLatest": behind} if behind else {}
     return {
-        "name": name, "batchId": batch, "timestamp": at, "numInputRows": 5,
+        "name": name,
+        "batchId": batch,
+        "timestamp": at,
+        "numInputRows": 5,
         "durationMs": {"triggerExecution": 1500},
-        "sources": [{"description": "KafkaV2[Subscribe[orders]]", "metrics": metrics}],
-    }  # fmt: skip
+        "sources": [
+            {
+                "description": "KafkaV2[Subscribe[orders]]",
+                "metrics": {"maxOffsetsBehindLatest": behind} if behind else {},
+            }
+        ],
+    }
 
 
 def test_the_writer_prints_each_report_once_in_the_form_that_the_metric_reads():
@@ -425,8 +447,9 @@ def test_the_writer_prints_each_report_once_in_the_form_that_the_metric_reads():
     assert [line["behind"] for line in emr_writer.new_lines(idle, seen)] == [0]
     # Of landed files Spark does not know how many wait, so the line does not say it is none.
     idle[0] |= {"name": "json", "sources": [{"description": "FileStreamSource[s3a://x/landing]"}]}
-    (landed,) = emr_writer.new_lines(idle, seen)
-    assert set(landed) == {"sink", "batch", "rows", "seconds"}
+    assert [set(line) for line in emr_writer.new_lines(idle, seen)] == [
+        {"sink", "batch", "rows", "seconds"}
+    ]
     pattern = of_type(resolved(template()), "Logs::MetricFilter")["BehindMetric"]["FilterPattern"]
     assert re.findall(r"\$\.(\w+)", pattern) == ["behind"]
 

@@ -29,9 +29,15 @@ from lab_env.platform.settings import Settings
 from lab_env.workbench.cloud import TEMPLATE, cost, environment
 
 TEXT = TEMPLATE.read_text(encoding="utf-8")
-NEEDED_BY_DOWN_AND_JOB = set(
-    ["Application", "JobRole", "LogGroup", "Database", "Kafka", "Kinesis", "Host"]
-)
+NEEDED_BY_DOWN_AND_JOB = {
+    "Application",
+    "JobRole",
+    "LogGroup",
+    "Database",
+    "Kafka",
+    "Kinesis",
+    "Host",
+}
 PUBLIC = ("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets")
 # MSK Serverless and logs are encrypted by themselves. A dead writer reports nothing, so missing
 # data must be an alarm.
@@ -70,17 +76,15 @@ def test_stores_are_encrypted_and_closed_the_writer_limited_and_a_dead_one_notic
 
 def the_bucket_refuses_plain_http(found: dict) -> list[str]:
     bucket = f"arn:aws:s3:::{STACK}-{ACCOUNT}-{REGION}"
-    wanted = {
-        "Effect": "Deny",
-        "Principal": "*",
-        "Action": "s3:*",
-        "Resource": {bucket, f"{bucket}/*"},
-        "Condition": {"Bool": {"aws:SecureTransport": "false"}},
-    }
     for one in of_type(found, "S3::BucketPolicy").values():
         for statement in one["PolicyDocument"]["Statement"]:
-            denied = statement | {"Resource": set(statement["Resource"])}
-            if wanted.items() <= denied.items():
+            if (
+                statement["Effect"] == "Deny"
+                and statement["Principal"] == "*"
+                and statement["Action"] == "s3:*"
+                and set(statement["Resource"]) == {bucket, f"{bucket}/*"}
+                and statement["Condition"] == {"Bool": {"aws:SecureTransport": "false"}}
+            ):
                 return []
     return ["the bucket"]
 
@@ -296,8 +300,11 @@ def test_the_alarm_watches_the_metric_that_is_made_of_the_writers_lines():
 def test_the_bill_counts_what_the_template_has():
     for choice in EVERYTHING:
         found = resolved(template(), **choice)
-        endpoints = of_type(found, "EC2::VPCEndpoint").values()
-        interfaces = [one for one in endpoints if one["VpcEndpointType"] == "Interface"]
+        interfaces = [
+            one
+            for one in of_type(found, "EC2::VPCEndpoint").values()
+            if one["VpcEndpointType"] == "Interface"
+        ]
         assert all(len(one["SubnetIds"]) == 1 for one in interfaces)
         assert len(interfaces) == cost.ENDPOINTS + (choice["Stream"] == "kinesis")
         host = of_type(found, "EC2::Instance")["Host"]

@@ -29,7 +29,7 @@ from lab_env.platform.processes.tree import process_tree
 from lab_env.platform.services.base import request_json
 from lab_env.platform.services.connect import PATIENCE_S
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.proof("capture")]
 
 LESSON = "94"
 LESSON_TOPICS = "lesson-94.public"

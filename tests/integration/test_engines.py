@@ -20,7 +20,7 @@ from lab_env.platform.processes import supervisor
 from lab_env.platform.processes.tree import process_tree
 from lab_env.platform.services import hive, manager
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.proof("engines")]
 
 LESSON = "96"
 DATABASE = "lesson_96"

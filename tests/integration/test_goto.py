@@ -104,6 +104,7 @@ def test_a_copy_that_nobody_worked_on_shows_what_the_cells_above_have_put_out(se
     assert proven(go_on(server, MOR, outcomes))
 
 
+@pytest.mark.proof("goto")
 def test_a_copy_with_answers_stays_as_it_is_and_is_asked_about(instance, server, outcomes):
     copy = copies.take(copies.name_of(KAFKA.lesson))
     copy.write_text(copy.read_text().replace("# YOUR CODE", "# MY CODE", 1))
@@ -120,6 +121,7 @@ def test_a_copy_with_answers_stays_as_it_is_and_is_asked_about(instance, server,
     assert proven(go_on(server, KAFKA, outcomes))
 
 
+@pytest.mark.proof("goto")
 def test_a_kernel_that_runs_is_started_anew_after_a_question(instance, server, outcomes):
     page = "work/01_load_with_locust.ipynb"
     first = instance.lab("goto", "01a", "--no-browser")

@@ -21,7 +21,7 @@ from lab_env.platform.processes import supervisor
 from lab_env.platform.services import SERVICES
 from lab_env.tables.hudi_rs import read_rows
 
-pytestmark = pytest.mark.services
+pytestmark = [pytest.mark.services, pytest.mark.proof("kinesis")]
 
 SINKS = ("json", "cow", "dead")
 

@@ -14,10 +14,10 @@ from lab_env.platform.settings import REPOSITORY
 @pytest.mark.parametrize(
     ("budget", "seconds", "entered", "processes", "status"),
     [
-        ("strict", 72.0, 61.0, "1", 1),  # 1.6 times the budget
-        ("strict", 63.0, 61.0, "0", 0),  # 1.4 times
-        ("strict", 60.0, 95.0, "0", 1),
-        ("", 72.0, 95.0, "0", 0),
+        ("strict", 67.0, 61.0, "1", 1),  # 1.6 times the budget
+        ("strict", 59.0, 61.0, "0", 0),  # 1.4 times
+        ("strict", 50.0, 95.0, "0", 1),
+        ("", 67.0, 95.0, "0", 0),
     ],
 )
 def test_a_strict_budget_fails_the_run_and_says_why(
@@ -44,7 +44,7 @@ def test_a_strict_budget_fails_the_run_and_says_why(
         env=os.environ | {"NOTEBOOK_BUDGET": budget},
     )  # fmt: skip
     assert done.returncode == status, done.stdout + done.stderr
-    assert f"over budget: The average of notebooks is {seconds} s; 45 s is the most." in done.stdout
+    assert f"over budget: The average of notebooks is {seconds} s; 42 s is the most." in done.stdout
     assert f"over budget: Section 06.4 begins after {entered:.0f} s" in done.stdout
 
 

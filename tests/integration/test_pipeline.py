@@ -172,6 +172,7 @@ def assert_reset_leaves_others_alone(services, lab: Lab, spark) -> None:
     reset_lesson("97")
 
 
+@pytest.mark.proof("writer")
 def test_a_backfill_beside_the_stream_loses_nothing_and_makes_the_stream_lose_nothing(lab, spark):
     lab_services.up(["zookeeper"], progress=lambda line: None)
     lab.replay(n=600)
@@ -228,6 +229,7 @@ def upsert_again_and_again(rows: DataFrame, table: str, shared: dict[str, str]) 
                 raise
 
 
+@pytest.mark.proof("writer")
 def test_malformed_events_are_dead_letters_and_a_writer_that_hangs_is_ended(lab):
     writer = lab.writer()
     job = SHORT | {"sinks": ("dead", "cow"), "trigger_seconds": 1, "stall_seconds": allowed(15)}
@@ -267,6 +269,7 @@ def assert_dead_letters(lab: Lab, sent: dict[tuple[int, int], tuple[str, bytes]]
     } == {place: (kind, value or b"") for place, (kind, value) in sent.items()}
 
 
+@pytest.mark.proof("writer")
 def test_a_stream_reads_neither_aborted_messages_nor_erases_too_early_nor_another_topic(lab):
     kafka, topic = lab.endpoints.kafka_bootstrap, lab.topic("orders")
     writer = lab.writer()
@@ -317,6 +320,7 @@ def send(lab: Lab, op: str, orders: range, transaction: str = "", partition: int
         (end or producer.abort_transaction)()
 
 
+@pytest.mark.proof("writer")
 def test_the_guards_of_lab_and_project_find_a_batch_that_hudi_has_archived(
     lab, spark, tmp_path, monkeypatch
 ):
@@ -379,6 +383,7 @@ def stream_into_a_table(lab: Lab, spark) -> None:
     query.awaitTermination()
 
 
+@pytest.mark.proof("writer")
 def test_a_table_of_the_pipeline_is_cleaned_after_each_fifth_commit(lab, spark):
     table = lab.path("orders")
     row = spark.sql(ONE_ROW)

@@ -192,6 +192,7 @@ def test_a_mor_table_shows_logs_and_a_compaction_from_plan_to_end(lab):
     assert (commit.action, commit.operation, commit.updated) == ("compaction", "COMPACT", 0)
 
 
+@pytest.mark.proof("tables")
 def test_a_stream_records_its_batch_in_the_commit(lab):
     source, path = lab.scratch("source"), lab.scratch("stream")
     lab.spark.sql(TWO_DAYS).write.json(source)
@@ -204,6 +205,7 @@ def test_a_stream_records_its_batch_in_the_commit(lab):
     assert lab.xray(path).commit().checkpoint == {"pipeline": "0"}
 
 
+@pytest.mark.proof("tables")
 def test_inline_clustering_of_a_table_without_partitions_replaces_file_groups(lab):
     path = lab.scratch("clustered")
     flat = {
@@ -226,6 +228,7 @@ def test_inline_clustering_of_a_table_without_partitions_replaces_file_groups(la
     assert picture.rows == 2
 
 
+@pytest.mark.proof("tables")
 def test_an_overwritten_partition_leaves_its_old_file_group_behind(lab):
     path = lab.scratch("overwrite")
     write(lab, path, TWO_DAYS, COW)
@@ -256,6 +259,7 @@ def test_a_write_that_never_ended_is_inflight_and_then_rolled_back(lab):
     assert f"rolled back {lost.requested}" in repr(picture)
 
 
+@pytest.mark.proof("tables")
 @pytest.mark.parametrize("table_type", [COW, MOR])
 def test_a_restore_names_what_it_undid_and_its_files_stand_in_their_place(lab, table_type):
     path = lab.scratch("restored")
@@ -286,6 +290,7 @@ def test_a_restore_names_what_it_undid_and_its_files_stand_in_their_place(lab, t
     assert_commits_as_hudi_tells(lab, path)
 
 
+@pytest.mark.proof("tables")
 def test_a_log_compaction_merges_logs_into_a_log(lab):
     path = lab.scratch("log_compacted")
     options = {
@@ -304,6 +309,7 @@ def test_a_log_compaction_merges_logs_into_a_log(lab):
     assert {file.kind for file in commit.files} == {"log"}
 
 
+@pytest.mark.proof("tables")
 def test_a_cow_table_with_a_change_feed_has_a_change_log_beside_each_changed_file(lab):
     path = lab.scratch("changes")
     feed = {"hoodie.table.cdc.enabled": "true"}
@@ -321,6 +327,7 @@ def test_a_cow_table_with_a_change_feed_has_a_change_log_beside_each_changed_fil
     assert f"{beside.size:,} bytes, change log" in repr(commit)
 
 
+@pytest.mark.proof("tables")
 def test_archived_and_cleaned_history_is_still_shown(lab):
     path = lab.scratch("archived")
     short = {
@@ -348,6 +355,7 @@ def test_archived_and_cleaned_history_is_still_shown(lab):
     assert picture.rows == 1
 
 
+@pytest.mark.proof("tables")
 def test_nested_partitions_and_an_empty_table(lab):
     path = lab.scratch("nested")
     nested = {
@@ -418,6 +426,7 @@ def page():
 
 
 @needs_chromium
+@pytest.mark.proof("tables")
 @pytest.mark.parametrize("table_type", [COW, MOR])
 def test_each_step_of_a_player_is_the_listing_after_its_instant(lab, page, table_type):
     path = lab.scratch("played")
@@ -462,6 +471,7 @@ def test_each_step_of_a_player_is_the_listing_after_its_instant(lab, page, table
     assert {count for count in rows if count is not None} == {3}
 
 
+@pytest.mark.proof("tables")
 def test_a_table_of_200_files_takes_a_processor_second_at_most(lab):
     path = lab.scratch("big")
     orders = lab.spark.range(0, 400, 1, 200).selectExpr(

@@ -62,10 +62,10 @@ def test_a_proof_that_fails_is_named_with_what_differs():
     ("seconds", "said"),
     [
         ({}, []),
-        ({"notebooks/a": 45.0, "solutions/a": 75.0}, []),
+        ({"notebooks/a": 42.0, "solutions/a": 60.0}, []),
         ({"notebooks/a": 20.0, "notebooks/b": 60.0}, []),
         ({"notebooks/a": 10.0, "notebooks/b": 61.0}, ["notebooks/b used 61 s; 60"]),
-        ({"solutions/a": 10.0, "solutions/b": 101.0}, ["solutions/b used 101 s; 100"]),
+        ({"solutions/a": 10.0, "solutions/b": 81.0}, ["solutions/b used 81 s; 80"]),
         ({"notebooks/demos/a": 61.0}, ["notebooks/demos/a used 61 s; 60"]),
         (
             {"solutions/21": 151.0, "solutions/b": 9, "solutions/c": 9},
@@ -77,10 +77,10 @@ def test_a_proof_that_fails_is_named_with_what_differs():
         ),
         # Neither a demo nor the other folder makes room.
         (
-            {"notebooks/a": 46.0, "notebooks/demos/b": 10.0, "solutions/a": 10.0},
-            ["The average of notebooks is 46.0 s; 45"],
+            {"notebooks/a": 43.0, "notebooks/demos/b": 10.0, "solutions/a": 10.0},
+            ["The average of notebooks is 43.0 s; 42"],
         ),
-        ({"solutions/a": 76.0}, ["The average of solutions is 76.0 s; 75"]),
+        ({"solutions/a": 61.0}, ["The average of solutions is 61.0 s; 60"]),
     ],
 )
 def test_what_is_over_the_budget_is_named(seconds, said):

@@ -86,8 +86,12 @@ def test_each_claim_of_the_page_has_the_direction_of_the_rounds():
     for claim in found:
         figures = rounds_of(run, claim.measure.metric, claim.factor)
         best = figures[claim.table]
-        own = CONTENDERS[claim.table].format
-        others = [v for key in figures if CONTENDERS[key].format != own for v in figures[key]]
+        others = [
+            value
+            for key, values in figures.items()
+            if CONTENDERS[key].format != CONTENDERS[claim.table].format
+            for value in values
+        ]
         higher = claim.measure.better == HIGHER
         assert min(best) > max(others) if higher else max(best) < min(others), claim
     assert len(found) + len(undecided(run)) == len(run["size"]["factors"]) * sum(

@@ -3,6 +3,7 @@
 import threading
 from decimal import Decimal
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pandas as pd
 import pytest
@@ -79,26 +80,10 @@ def test_the_two_lanes_change_at_different_ticks(moment, readers, as_of):
 
 
 def test_a_refused_query_is_told_in_its_own_words_and_a_missing_row_is_none():
-    class Table:
-        def __init__(self, found):
-            self.found = found
-
-        def __getitem__(self, name):
-            return name
-
-        def where(self, condition):
-            return self
-
-        select = where
-
-        def first(self):
-            if isinstance(self.found, Exception):
-                raise self.found
-            return self.found
-
-    assert amount_of("O-17", Table({"amount": 31.5})) == "31.5"
-    assert amount_of("O-17", Table(None)) is None
-    assert amount_of("O-17", Table(ValueError("Too old. Ask later"))) == "Too old"
+    table = MagicMock()
+    first = table.where.return_value.select.return_value.first
+    first.side_effect = [{"amount": 31.5}, None, ValueError("Too old. Ask later")]
+    assert [amount_of("O-17", table) for _ in range(3)] == ["31.5", None, "Too old"]
 
 
 def lab_with(*completed: str) -> SimpleNamespace:

@@ -263,18 +263,18 @@ def test_the_age_of_a_running_task_counts_from_its_launch(monkeypatch):
     assert longest.task == 1 and 5 <= longest.seconds < 6
 
 
-def test_tasks_of_one_executor_are_never_at_once():
-    # By Spark's rounded times the second one begins before the first one ends.
-    assert at_once(tasks_of(answer(0, 1.0, 1.01), answer(1, 2.0))) == 1
-
-
-def test_tasks_of_two_executors_that_overlap_are_at_once():
-    assert at_once(tasks_of(answer(0, 1.0), answer(1, 1.5, executor="1"))) == 2
-
-
-def test_tasks_that_only_meet_are_not_at_once():
-    assert at_once(tasks_of(answer(0, 1.0), answer(1, 1.98, executor="1"))) == 1
-    assert at_once(tasks_of()) == 0
+@pytest.mark.parametrize(
+    ("tasks", "most"),
+    [
+        # By Spark's rounded times the second one begins before the first one ends.
+        ([answer(0, 1.0, 1.01), answer(1, 2.0)], 1),
+        ([answer(0, 1.0), answer(1, 1.5, executor="1")], 2),
+        ([answer(0, 1.0), answer(1, 1.98, executor="1")], 1),  # they only meet
+        ([], 0),
+    ],
+)
+def test_only_tasks_of_two_executors_that_overlap_are_at_once(tasks, most):
+    assert at_once(tasks_of(*tasks)) == most
 
 
 def test_what_a_task_does_is_known_by_where_its_rows_come_from():

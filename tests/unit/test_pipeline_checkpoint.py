@@ -1,14 +1,10 @@
-"""A checkpoint's files show what each batch read, what was committed, and a sink's lag."""
+"""A checkpoint's files show what each batch read and whether it was committed."""
 
 import pytest
-from memory_store import MemoryStore
 
 from lab_env.lessons.l03.figures import draw_batches
 from lab_env.pipeline.checkpoint import Batch, batches_of, newest_batch, still_open
-from lab_env.pipeline.handle import Writer
-from lab_env.pipeline.writer import Job
 from lab_env.platform.errors import LabError
-from lab_env.platform.settings import Endpoints
 
 HEADER = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n'
 FILES = {
@@ -65,39 +61,3 @@ def test_the_picture_shows_a_missing_commit():
     broken = [whole[0], Batch(1, {0: 10}, {0: 20}, False)]
     assert ">?<" not in draw_batches(whole, "a")
     assert draw_batches(broken, "a").count(">?<") == 1
-
-
-HERE = Endpoints("http://127.0.0.1:1", "key", "secret", "us-east-1", "lakehouse", "127.0.0.1:1")
-
-
-@pytest.fixture
-def writer(home, monkeypatch):
-    reached = {"cow": {0: 10, 1: 7}, "mor": {}}
-    monkeypatch.setattr(Writer, "committed", lambda self, endpoints: reached)
-    return Writer("writer-test")
-
-
-def test_what_a_sink_has_read_beyond_the_given_offsets_makes_up_for_nothing(writer):
-    assert writer.lag(HERE, {0: 12, 1: 4}) == {"cow": 2, "mor": 16}
-
-
-def test_a_sink_that_is_beyond_the_given_offsets_is_not_behind(writer):
-    """A wait for the sink would otherwise never end while events are being sent."""
-    assert writer.lag(HERE, {0: 9, 1: 7})["cow"] == 0
-
-
-def test_a_batch_whose_offsets_are_gone_does_not_count_and_damaged_offsets_are_named(
-    home, monkeypatch
-):
-    base, objects = "x/_checkpoints/cow", MemoryStore()
-    objects.install(monkeypatch)
-    objects |= {f"{base}/commits/{n}": b"v1" for n in (5, 6, 7)}
-    objects |= {f"{base}/offsets/{n}": f'v1\n{{}}\n{{"t":{{"0":{n}}}}}'.encode() for n in (5, 6, 8)}
-    objects[f"{base}/offsets/.9.tmp"] = b""
-    job = Job("w", "t", "s3a://b/x", str(home / "w"), "log", "jars", "java", sinks=("cow",))
-    writer = Writer("writer-test")
-    writer.folder = job.save().parent
-    assert writer.committed(HERE) == {"cow": {0: 6}}
-    objects[f"{base}/offsets/6"] = b""
-    with pytest.raises(LabError, match="is damaged"):
-        writer.committed(HERE)

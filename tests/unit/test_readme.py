@@ -102,6 +102,6 @@ def test_the_first_screen_has_the_figures_that_were_measured():
     assert f"{minutes[0]} to {minutes[-1]} minutes each, {hours}." in FIRST_SCREEN
     setup = re.search(r"\| first set-up, .*\| (.*?),.*; (.*?) in", FIGURES)
     assert f"the first time {setup[1]} and {setup[2]};" in FIRST_SCREEN
-    minutes_of_all = int(re.search(r"the whole takes \*\*(\d+) minutes\*\*", CONTRIBUTING)[1])
+    minutes_of_all = int(re.search(r"`make test` took \*\*(\d+) minutes\*\*", CONTRIBUTING)[1])
     about = f"about {round(minutes_of_all, -1)} minutes"
     assert about in FIRST_SCREEN and about in FIGURES
