@@ -236,9 +236,10 @@ def test_a_part_that_is_down_takes_its_own_numbers_along(
 
     parts[broken] = down
     began = time.monotonic()
-    found = by_name(watching.samples(0.5))
+    # The parts that answer need a moment, too, on a machine that does other work.
+    found = by_name(watching.samples(2 if how == "hangs" else 20))
     go_on.set()
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 15
     assert found[f"up{broken}"] == 0
     assert sum(found[f"up{part}"] for part in ("topic", "checkpoint", "table")) == 2
     assert not absent & found.keys() and there <= found.keys()

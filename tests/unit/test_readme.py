@@ -103,5 +103,5 @@ def test_the_first_screen_has_the_figures_that_were_measured():
     setup = re.search(r"\| first set-up, .*\| (.*?),.*; (.*?) in", FIGURES)
     assert f"the first time {setup[1]} and {setup[2]};" in FIRST_SCREEN
     minutes_of_all = int(re.search(r"`make test` took \*\*(\d+) minutes\*\*", CONTRIBUTING)[1])
-    about = f"about {round(minutes_of_all, -1)} minutes"
+    about = f"about {5 * round(minutes_of_all / 5)} minutes"
     assert about in FIRST_SCREEN and about in FIGURES

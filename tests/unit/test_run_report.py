@@ -84,7 +84,9 @@ def test_a_saved_run_is_read_back_and_its_table_replaces_that_of_the_page(tmp_pa
     assert page.startswith("a\n<!-- times -->\n| 2 cores, 3 test processes |") and "old" not in page
     assert "| worked notebooks | 1.0 | 1.5 | 1 |" in page and "| `tests/unit` | 1.0 " in page
     assert "| **the whole, elapsed: 10 minutes** | **4** | 6 | 4 |" in page
-    assert "2.5 s in the median of 1. Longer than 6 s: none." in page
+    assert (
+        "2.5 s in the median of 1, beside the other test processes. Longer than 6 s: none." in page
+    )
 
 
 def test_without_a_run_or_with_a_part_of_one_nothing_is_recorded(tmp_path):

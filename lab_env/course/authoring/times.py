@@ -172,7 +172,8 @@ def lines(run: Run) -> Iterator[str]:
         yield ""
         yield (
             f"A check of a reference answer took {median(checks.values()):.1f} s in the median of "
-            f"{len(checks)}. Longer than 6 s: {', '.join(slow) or 'none'}."
+            f"{len(checks)}, beside the other test processes. Longer than 6 s: "
+            f"{', '.join(slow) or 'none'}."
         )
 
 
