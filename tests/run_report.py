@@ -87,8 +87,9 @@ class RunReport:
 
     def pytest_sessionfinish(self) -> None:
         self._ended.set()
-        self._run.elapsed = time.monotonic() - self._began
-        self._run.save()
+        if self._config.getoption("prove"):  # a run of `make`, not one of a few tests
+            self._run.elapsed = time.monotonic() - self._began
+            self._run.save()
 
     def _say_each_minute(self) -> None:
         while not self._ended.wait(60):
