@@ -14,6 +14,7 @@ import pytest
 from processor_time import ProcessorTime
 
 from lab_env.course.authoring import times
+from lab_env.course.authoring.pytest_plugin import processes_of
 
 LINES = 30  # of a failure's text; the end of the run shows all of it
 PROCESSOR = "processor seconds"  # of one phase of a test, in its report
@@ -108,10 +109,6 @@ def _short(nodeid: str) -> str:
     """Return the path of a notebook, or the name of a test with its file."""
     path, _, name = nodeid.partition("::")
     return path if path.endswith(".ipynb") else f"{path.rpartition('/')[2]}::{name}"
-
-
-def processes_of(config: pytest.Config) -> int:
-    return config.getoption("numprocesses", default=None) or 1
 
 
 def again(nodeid: str) -> str:

@@ -13,7 +13,7 @@ INSTALL = ("lab_env/platform/install/", "requirements.lock", "pyproject.toml", "
 
 @dataclass(frozen=True)
 class Subject:
-    """What a proof shows, in words, and the beginnings of the paths that it belongs to."""
+    """A proof: a phrase that says what it shows, and the paths whose changes call for it."""
 
     shows: str
     paths: tuple[str, ...]

@@ -296,7 +296,7 @@ def pytest_terminal_summary(terminalreporter) -> None:
     )
     say(
         f"The last sections that take longest to enter ({ENTRY_LIMIT_S} s of elapsed time for each"
-        f" of {_processes_of(terminalreporter.config)} test processes, {held}):"
+        f" of {processes_of(terminalreporter.config)} test processes, {held}):"
     )
     last = {name[:2]: (value, name) for name, value in sorted(_entered(measured).items())}
     for value, name in sorted(last.values(), reverse=True)[:SLOWEST]:
@@ -331,11 +331,12 @@ def _entered(measured: dict[str, dict[str, Any]]) -> dict[str, float]:
 
 def _exceeded(measured: dict[str, dict], config: pytest.Config, margin: float = 1) -> list[str]:
     seconds = {name: of["processor_seconds"] for name, of in measured.items()}
-    late = late_sections(_entered(measured), _processes_of(config), margin)
+    late = late_sections(_entered(measured), processes_of(config), margin)
     return over_budget(seconds, margin) + late
 
 
-def _processes_of(config: pytest.Config) -> int:
+def processes_of(config: pytest.Config) -> int:
+    """Return the number of test processes; 1 without pytest-xdist."""
     return config.getoption("numprocesses", default=None) or 1
 
 
