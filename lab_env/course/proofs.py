@@ -15,16 +15,20 @@ from lab_env.course.outcomes import Card, report
 from lab_env.platform.settings import settings
 
 WHY = (
-    "The text around this cell describes the course's own run. Yours may differ because you"
-    " changed, skipped or repeated a cell, or because another version is installed."
-    "\n\nYou can go on. To get the described result, restart the kernel and run all cells up to"
-    " this one."
+    "Did a cell run twice? Some cells change the data each time. Or you changed or skipped a cell,"
+    " or another version is installed: the text describes the course's own run."
+    "\n\nYou can go on. To get the described result, "
 )
+ANEW = "type `lab goto {section}` in a terminal: it makes everything above that section anew."
+RESTART = "restart the kernel and run all cells up to this one."
 
 
 @contextmanager
-def proof(claim: str) -> Generator[None]:
-    """Run the body, which asserts a claim: print a line if it holds, otherwise show a card."""
+def proof(claim: str, lesson: str = "") -> Generator[None]:
+    """Run the body, which asserts a claim: print a line if it holds, otherwise show a card.
+
+    With `lesson`, a number such as `05`, the card names the section to enter again.
+    """
     try:
         yield
     except Exception as error:
@@ -35,10 +39,18 @@ def proof(claim: str) -> Generator[None]:
             raise
         from IPython.display import display  # only notebooks show it
 
-        display(Card(f"Your run differs from the text: {claim}", f"{difference}\n\n{WHY}", "warn"))
+        text = f"{difference}\n\n{WHY}{_next_step(lesson, claim)}"
+        display(Card(f"Your run differs from the text: {claim}", text, "warn"))
     else:
         report(proof=claim, outcome="holds")
         print(f"✓ {claim}")
+
+
+def _next_step(lesson: str, claim: str) -> str:
+    from lab_env.course.sections import section_of_proof  # reads notebooks: only for a card
+
+    section = section_of_proof(lesson, claim) if lesson else None
+    return ANEW.format(section=section.name) if section else RESTART
 
 
 def _difference(error: Exception) -> str:

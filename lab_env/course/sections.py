@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import nbformat
 
-from lab_env.course.copies import LESSONS, name_of
+from lab_env.course.copies import LESSONS, known_lessons, name_of
 from lab_env.platform.errors import LabError
 from lab_env.platform.settings import REPOSITORY
 
@@ -87,6 +87,20 @@ def section(name: str) -> Section:
             f"choose from: {', '.join(known)}   (lab goto {lesson} lists them)",
         )
     return known[name]
+
+
+def section_of_proof(lesson: str, claim: str) -> Section | None:
+    """Return the section to enter again for a proof: its own, or the first if it is in Start.
+
+    Returns None for a demo, which has no sections, and if the lesson has no such proof.
+    """
+    if lesson not in known_lessons():
+        return None
+    for place, cell in enumerate(notebook_of(lesson).cells):
+        if is_proof(cell) and claim in cell.source:
+            first, *others = sections(lesson)
+            return [first, *(found for found in others if found.cell < place)][-1]
+    return None
 
 
 def recorded_seconds() -> dict[str, float]:

@@ -72,7 +72,8 @@ def _check_unsent(stream: list[Send], chosen: list[Send], ledger: Ledger, topic:
     if earlier.isdisjoint(send.send_id for send in chosen):
         return
     done = max(place for place, send in enumerate(stream, 1) if send.send_id in earlier)
-    anew = "`lab reset lab` clears it" if topic == default_topic() else "a new topic can take it"
+    in_a_lesson = "if this cell ran twice, go on with the next one; else a new topic can take it"
+    anew = "`lab reset lab` clears it" if topic == default_topic() else in_a_lesson
     go_on = f"; to continue after it: skip={done}, in the shell --skip {done}."
     raise LabError(
         f"The topic {topic} already holds this part of the stream.",

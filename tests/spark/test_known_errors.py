@@ -16,13 +16,15 @@ from pyspark.sql.functions import udf
 
 from lab_env.course.known_errors import card_of, explain
 
+RECORD_KEY = "hoodie.datasource.write.recordkey.field"
 TABLE = {
     "hoodie.table.name": "orders",
-    "hoodie.datasource.write.recordkey.field": "order_id",
+    RECORD_KEY: "order_id",
     "hoodie.datasource.write.precombine.field": "version",
     "hoodie.metadata.enable": "false",
     "hoodie.embed.timeline.server": "false",
 }
+BROKER = "kafka.bootstrap.servers"
 ROWS = "order_id STRING, version LONG, amount DOUBLE"
 
 
@@ -38,14 +40,13 @@ class Mistakes:
         self.spark, self.folder = spark, folder
         self.path = str(folder / "orders")
 
-    def write(self, rows, path: str = "", **options: str) -> None:
+    def write(self, rows, **options: str) -> None:
         """Upsert rows into a table, created on the first call."""
-        chosen = TABLE | {name.replace("__", "."): value for name, value in options.items()}
-        rows.write.format("hudi").options(**chosen).mode("append").save(path or self.path)
+        rows.write.format("hudi").options(**TABLE | options).mode("append").save(self.path)
 
-    def orders(self, *numbers: int, schema: str = ROWS):
-        """Return orders of version 1, with these numbers in their ids and as their amounts."""
-        return self.spark.createDataFrame([(f"O-{n}", 1, float(n)) for n in numbers], schema)
+    def order(self, number: int):
+        """Return an order of version 1, with this number in its id and as its amount."""
+        return self.spark.createDataFrame([(f"O-{number}", 1, float(number))], ROWS)
 
     def ask_a_folder_that_is_no_table(self) -> None:
         Path(self.path).mkdir()
@@ -55,33 +56,32 @@ class Mistakes:
         self.spark.read.format("hoodie").load(self.path)
 
     def change_the_record_key(self) -> None:
-        self.write(self.orders(1))
-        self.write(self.orders(2), hoodie__datasource__write__recordkey__field="amount")
+        self.write(self.order(1))
+        self.write(self.order(2), **{RECORD_KEY: "amount"})
 
     def leave_the_record_key_empty(self) -> None:
         self.write(self.spark.createDataFrame([(None, 1, 1.0)], ROWS))
 
     def misspell_the_record_key(self) -> None:
-        self.write(self.orders(1), hoodie__datasource__write__recordkey__field="ordr_id")
+        self.write(self.order(1), **{RECORD_KEY: "ordr_id"})
 
     def ask_for_changes_of_a_table_without_them(self) -> None:
-        self.write(self.orders(1))
+        self.write(self.order(1))
         reader = self.spark.read.format("hudi")
         reader = reader.option("hoodie.datasource.query.type", "incremental")
         reader = reader.option("hoodie.datasource.query.incremental.format", "cdc")
         reader.option("hoodie.datasource.read.begin.instanttime", "0").load(self.path).collect()
 
     def add_a_column_that_is_never_null(self) -> None:
-        self.write(self.orders(1))
-        rows = self.orders(2).selectExpr("*", "'web' AS channel")
-        self.write(rows)
+        self.write(self.order(1))
+        self.write(self.order(2).selectExpr("*", "'web' AS channel"))
 
     def leave_out_a_column(self) -> None:
-        self.write(self.orders(1))
-        self.write(self.orders(2).drop("amount"))
+        self.write(self.order(1))
+        self.write(self.order(2).drop("amount"))
 
     def read_a_damaged_base_file(self) -> None:
-        self.write(self.orders(1))
+        self.write(self.order(1))
         (file,) = Path(self.path).glob("*.parquet")
         file.write_bytes(file.read_bytes()[:-20])
         Path(self.path, f".{file.name}.crc").unlink(missing_ok=True)
@@ -89,7 +89,7 @@ class Mistakes:
 
     def read_files_that_somebody_removed(self) -> None:
         source = str(self.folder / "plain")
-        self.orders(1).write.parquet(source)
+        self.order(1).write.parquet(source)
         rows = self.spark.read.parquet(source)
         for file in Path(source).glob("part-*"):
             file.unlink()
@@ -99,7 +99,7 @@ class Mistakes:
         source, checkpoint = self.folder / "source", str(self.folder / "checkpoint")
         source.mkdir()
         for number, key in enumerate(("order_id", "amount")):
-            self.orders(number).coalesce(1).write.mode("append").json(str(source))
+            self.order(number).coalesce(1).write.mode("append").json(str(source))
             rows = self.spark.readStream.schema(ROWS).json(str(source))
             counts = rows.groupBy(key).count().writeStream.outputMode("update").format("noop")
             counts = counts.option("checkpointLocation", checkpoint)
@@ -107,7 +107,7 @@ class Mistakes:
 
     def stream_beside_other_writers_without_a_name(self) -> None:
         source = self.folder / "source"
-        self.orders(1).coalesce(1).write.json(str(source))
+        self.order(1).coalesce(1).write.json(str(source))
         lock = "org.apache.hudi.client.transaction.lock.InProcessLockProvider"
         options = TABLE | {
             "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
@@ -117,6 +117,28 @@ class Mistakes:
         rows = self.spark.readStream.schema(ROWS).json(str(source))
         stream = rows.writeStream.format("hudi").options(**options).trigger(availableNow=True)
         stream.start(self.path).awaitTermination()
+
+    def create_a_table_twice(self) -> None:
+        self.write(self.order(1))
+        for _ in range(2):
+            self.spark.sql(f"CREATE TABLE twice USING hudi LOCATION '{self.path}'")
+
+    def repeat_a_bulk_insert(self) -> None:
+        buckets = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "1"}
+        for operation in ("bulk_insert", "bulk_insert", "upsert"):
+            self.write(self.order(1), **buckets, **{"hoodie.datasource.write.operation": operation})
+
+    def write_to_a_folder_twice(self) -> None:
+        for _ in range(2):
+            self.order(1).write.json(str(self.folder / "lines"))
+
+    def start_a_stream_twice(self) -> None:
+        rows = self.spark.readStream.format("rate").load()
+        first = rows.writeStream.format("memory").queryName("twice").start()
+        try:
+            rows.writeStream.format("memory").queryName("twice").start()
+        finally:
+            first.stop()
 
     def go_on_without_a_jvm(self) -> None:
         gateway = JavaGateway(gateway_parameters=GatewayParameters(port=1))
@@ -143,45 +165,23 @@ class Mistakes:
             "hoodie.write.lock.wait_time_ms": "500",
             "hoodie.write.lock.client.wait_time_ms_between_retry": "100",
         }
-        self.write(self.orders(1), **{name.replace(".", "__"): v for name, v in options.items()})
+        self.write(self.order(1), **options)
 
     def write_to_a_store_that_is_down(self) -> None:
         # A bucket with an endpoint of its own: the lab's store may be up in this run.
         down = {"fs.s3a.bucket.nowhere.endpoint": "http://127.0.0.1:1"}
         impatient = {"fs.s3a.attempts.maximum": "1", "fs.s3a.retry.limit": "0"}
-        self.orders(1).write.options(**down, **impatient).json("s3a://nowhere/orders")
+        self.order(1).write.options(**down, **impatient).json("s3a://nowhere/orders")
 
     def read_from_a_broker_that_is_down(self) -> None:
         reader = self.spark.read.format("kafka").option("subscribe", "orders")
-        reader = reader.option("kafka.bootstrap.servers", "127.0.0.1:1")
-        reader.option("kafka.default.api.timeout.ms", "1000").option(
-            "kafka.request.timeout.ms", "1000"
-        ).load().count()
-
-    def misspell_a_column(self) -> None:
-        self.orders(1).select("amout")
-
-    def misspell_a_keyword(self) -> None:
-        self.spark.sql("SELECT * FORM orders")
-
-    def misspell_a_table(self) -> None:
-        self.spark.sql("SELECT * FROM ordrs")
-
-    def read_a_folder_that_is_not_there(self) -> None:
-        self.spark.read.json(str(self.folder / "nowhere"))
-
-    def raise_an_error_in_a_query(self) -> None:
-        self.spark.sql("SELECT raise_error('no such rate')").collect()
+        reader = reader.option(BROKER, "127.0.0.1:1")
+        reader = reader.option("kafka.default.api.timeout.ms", "1000")
+        reader.option("kafka.request.timeout.ms", "1000").load().count()
 
     def fail_in_a_function_of_their_own(self) -> None:
         half = udf(lambda amount: amount / 0, "double")
-        self.orders(1).select(half("amount")).collect()
-
-    def write_where_something_is(self) -> None:
-        self.orders(1).write.json(str(self.folder))
-
-    def name_no_topic(self) -> None:
-        self.spark.read.format("kafka").option("kafka.bootstrap.servers", "127.0.0.1:1").load()
+        self.order(1).select(half("amount")).collect()
 
 
 SECTION = {
@@ -197,6 +197,10 @@ SECTION = {
     "read_files_that_somebody_removed": "A report fails with `SparkFileNotFoundException`",
     "stream_with_another_state": "`Provided schema doesn't match",
     "stream_beside_other_writers_without_a_name": "`For multi-writer scenarios",
+    "create_a_table_twice": "A cell ran twice",
+    "repeat_a_bulk_insert": "`Find multiple files",
+    "write_to_a_folder_twice": "A cell ran twice",
+    "start_a_stream_twice": "A cell ran twice",
     "go_on_without_a_jvm": "`Py4JNetworkError`",
     "go_on_without_the_jvm_of_a_session": "`Py4JNetworkError`",
     "ask_arrow_for_a_table_of_no_batches": "`Must pass schema",
@@ -214,24 +218,23 @@ def test_a_mistake_is_explained_by_its_section(spark, tmp_path, mistake):
     assert known and known.heading.startswith(SECTION[mistake]), str(raised.value)
 
 
-@pytest.mark.parametrize(
-    "mistake",
-    [
-        "misspell_a_column",
-        "misspell_a_keyword",
-        "misspell_a_table",
-        "read_a_folder_that_is_not_there",
-        "raise_an_error_in_a_query",
-        "fail_in_a_function_of_their_own",
-        "write_where_something_is",
-        "name_no_topic",
-    ],
-)
+NOT_LISTED = {
+    "a misspelt column": lambda our: our.order(1).select("amout"),
+    "a misspelt keyword": lambda our: our.spark.sql("SELECT * FORM orders"),
+    "a misspelt table": lambda our: our.spark.sql("SELECT * FROM ordrs"),
+    "no such folder": lambda our: our.spark.read.json(str(our.folder / "nowhere")),
+    "an error raised by a query": lambda our: our.spark.sql("SELECT raise_error('x')").collect(),
+    "a function that fails": Mistakes.fail_in_a_function_of_their_own,
+    "no topic": lambda our: our.spark.read.format("kafka").option(BROKER, "127.0.0.1:1").load(),
+}
+
+
+@pytest.mark.parametrize("mistake", NOT_LISTED)
 def test_the_page_has_nothing_of_other_mistakes_and_sparks_own_words_are_a_card(
     spark, tmp_path, mistake
 ):
     with pytest.raises((PySparkException, Py4JJavaError)) as raised:
-        getattr(Mistakes(spark, tmp_path), mistake)()
+        NOT_LISTED[mistake](Mistakes(spark, tmp_path))
     assert bool(card_of(raised.value)) == isinstance(raised.value, PySparkException)
     stack = getattr(raised.value, "stackTrace", str(raised.value))  # which is searched, too
     assert "at org.apache.spark" in stack

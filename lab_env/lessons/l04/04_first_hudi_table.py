@@ -722,7 +722,7 @@ for rows in (on_cow, on_mor, again_on_mor):
 # %%
 spark.sql("SET hoodie.metadata.enable = false")  # as in DEMO_OPTIONS; holds for the whole session
 spark.sql(f"""
-    CREATE TABLE orders_sql (
+    CREATE TABLE IF NOT EXISTS orders_sql (
         order_id STRING, status STRING, order_ts TIMESTAMP, partition_date STRING)
     USING hudi
     PARTITIONED BY (partition_date)
@@ -869,7 +869,7 @@ assert merged.set_index("order_id")["status"].to_dict() == {"O-17": "shipped", "
 from lab_env.shop.board import board_as_sent
 from lab_env.shop.record import recording
 
-spark.sql(f"CREATE TABLE orders USING hudi LOCATION '{lab.path('orders')}'")
+spark.sql(f"CREATE TABLE IF NOT EXISTS orders USING hudi LOCATION '{lab.path('orders')}'")
 json_rows.createOrReplaceTempView("json_files")
 REVENUE = "SELECT status, sum(amount) AS revenue FROM {} GROUP BY status ORDER BY status"
 

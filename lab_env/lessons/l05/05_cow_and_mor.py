@@ -96,7 +96,7 @@ make_orders("id IN (17, 1001)", "new", "10:00").show()
 first_orders = make_orders("id <= 1000", "new", "10:00").coalesce(1)  # into one file
 first_orders.createOrReplaceTempView("first_orders")
 spark.sql(f"""
-    CREATE TABLE by_default USING hudi PARTITIONED BY (partition_date)
+    CREATE TABLE IF NOT EXISTS by_default USING hudi PARTITIONED BY (partition_date)
     LOCATION '{lab.path("by_default")}'
     TBLPROPERTIES (primaryKey = 'order_id', orderingFields = 'order_ts')
     AS SELECT * FROM first_orders
@@ -431,7 +431,7 @@ for kind in TABLES:
 # %%
 from lab_env.lessons.l05.figures import footer_of
 
-(new_base,) = pictures["small insert", "MERGE_ON_READ"].new_files
+new_base = pictures["small insert", "MERGE_ON_READ"].current[-1].base  # of the 21st
 footer = footer_of(lab, f"{TABLES['MERGE_ON_READ']}/{new_base.partition}/{new_base.name}")
 print(footer)
 latest["MERGE_ON_READ"].metadata_partitions
@@ -655,7 +655,7 @@ def forget(path, name):
 
 # %%
 lab.use_reference("05.3")
-spark.sql(f"CREATE TABLE orders_mor USING hudi LOCATION '{TABLES['MERGE_ON_READ']}'")
+spark.sql(f"CREATE TABLE IF NOT EXISTS orders_mor USING hudi LOCATION '{TABLES['MERGE_ON_READ']}'")
 forget(TABLES["MERGE_ON_READ"], "orders_mor")
 
 cleaned = lab.xray(TABLES["MERGE_ON_READ"], since=latest["MERGE_ON_READ"])
@@ -709,7 +709,7 @@ FACTORS = ("a quarter or less", "about the same", "four times or more")
 lab.predict("05.p5", ..., choices=FACTORS)
 
 # %%
-SWEEP = {"COPY_ON_WRITE": lab.path("sweep_cow"), "MERGE_ON_READ": lab.path("sweep_mor")}
+SWEEP = {"COPY_ON_WRITE": lab.scratch("sweep_cow"), "MERGE_ON_READ": lab.scratch("sweep_mor")}
 STEPS = [
     ("new", 1000, "10:00"),
     ("paid", 10, "11:00"),

@@ -187,7 +187,8 @@ def draw_lanes(runs: Mapping[str, tuple[list[Work], list[Compaction]]]) -> str:
     """
     figure, panels = new_panels(list(runs), width=9.0, height=1.7)
     for axes, (works, compactions) in zip(panels, runs.values(), strict=True):
-        zero = min(work.began for work in works)
+        began = [work.began for work in works] + [found.planned for found in compactions]
+        zero = min(began, default=0)
         for work in works:
             axes.barh(0, work.ended - work.began, 0.6, left=work.began - zero, color=LOG)
             middle = (work.began + work.ended) / 2 - zero

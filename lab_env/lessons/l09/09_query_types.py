@@ -223,7 +223,7 @@ ask_all("before", "cow", "mor")
 # %%
 dashboard = read_orders(TABLES["cow"], "snapshot")
 opened_only = read_orders(TABLES["cow"], "snapshot")
-spark.sql(f"CREATE TABLE orders_cow USING hudi LOCATION '{TABLES['cow']}'")
+spark.sql(f"CREATE TABLE IF NOT EXISTS orders_cow USING hudi LOCATION '{TABLES['cow']}'")
 
 
 def count_paid(rows):
@@ -288,7 +288,7 @@ refusals = {}
 for kind, path in TABLES.items():
     try:
         spark.sql(f"""
-            CREATE TABLE orders_{kind}_ro USING hudi
+            CREATE TABLE IF NOT EXISTS orders_{kind}_ro USING hudi
             TBLPROPERTIES ('hoodie.query.as.ro.table' = 'true') LOCATION '{path}'
         """)
     except Exception as refusal:
@@ -632,7 +632,7 @@ assert {file.kind for file in lab.xray(pipeline_path).files} == {"base", "log"}
 
 # %%
 for name in ("orders_mor", "orders_mor_too"):
-    spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{TABLES['mor']}'")
+    spark.sql(f"CREATE TABLE IF NOT EXISTS {name} USING hudi LOCATION '{TABLES['mor']}'")
 spark.table("orders_mor").count()
 
 

@@ -158,7 +158,7 @@ from lab_env.lessons.l10.figures import AsOf, Version, amount_of
 
 lab.use_reference("10.1")
 
-first, second = lab.xray(orders_path).instants
+first, second = lab.xray(orders_path).instants[:2]
 history = {
     write.requested: amount_of("O-17", as_of(orders_path, write.requested))
     for write in (first, second)
@@ -220,10 +220,10 @@ assert "must be earlier than the first incomplete commit" in as_of_then
 # %%
 picture = lab.xray(orders_path, since=meanwhile)
 third = picture.instants[-1]
-history[third.requested] = amount_of("O-17", as_of(orders_path, third.requested))
+amounts = [amount_of("O-17", as_of(orders_path, write.requested)) for write in picture.instants]
 versions = [
-    Version(write.requested, write.completed, history[write.requested])
-    for write in picture.instants
+    Version(write.requested, write.completed, amount)
+    for write, amount in zip(picture.instants, amounts, strict=True)
 ]
 two_lanes = AsOf("The amount of O-17 (time not to scale)", versions, cursor=moment)
 two_lanes

@@ -58,7 +58,7 @@ spark = lab.spark
 # 20 November, later ones to the 21st.
 
 # %%
-spark.sql(f"CREATE DATABASE {lab.database} LOCATION '{lab.path('names')}'")
+spark.sql(f"CREATE DATABASE IF NOT EXISTS {lab.database} LOCATION '{lab.path('names')}'")
 spark.sql(f"USE {lab.database}")
 
 

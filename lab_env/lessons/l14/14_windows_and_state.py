@@ -241,6 +241,9 @@ def send(*times, day="2026-01-05"):
 # %%
 per_minute = revenue_per_minute(arriving(hand).withWatermark("order_ts", "2 minutes"))
 
+for query in spark.streams.active:
+    query.stop()  # of an earlier run of this cell
+
 queries = {}
 for mode in ("update", "append"):
     sink = per_minute.writeStream.format("memory").queryName(f"hand_{mode}").outputMode(mode)
@@ -415,7 +418,7 @@ sane = arriving(hand).where("order_ts < timestamp + INTERVAL 1 DAY")
 third_run = run_to_the_end(
     revenue_per_minute(sane.withWatermark("order_ts", "2 minutes")),
     "append",
-    lab.path("_checkpoints/healed"),
+    lab.scratch("healed"),
 )
 print("dropped:", sum(b["stateOperators"][0]["numRowsDroppedByWatermark"] for b in third_run))
 print("watermark:", third_run[-1]["eventTime"]["watermark"])
@@ -535,7 +538,8 @@ lab.use_reference("14.2")
 app_query = start_final(arriving(phones, maxOffsetsPerTrigger=15), "app_minutes")
 app_progress = finish(app_query).recentProgress  # waits until all is read, whatever your trigger
 
-of_the_app = arrivals([order.order_ts for order in waiting_orders], app_progress)
+times = held_by(phones).select("offset", "order_ts").toPandas().sort_values("offset")["order_ts"]
+of_the_app = arrivals(times, app_progress)
 HTML(draw_arrivals(of_the_app, "The phone app: your watermark"))
 
 # %% proof="With the delay of the reference one order is dropped, by the picture and by Spark's counter"

@@ -875,10 +875,11 @@ assert tuple(by_status.loc["paid"]) == (30, 10) and tuple(by_status.loc["new"]) 
 ON_READ = {"hoodie.schema.on.read.enable": "true"}
 ALLOW_DROP = "hoodie.datasource.write.schema.allow.auto.evolution.column.drop"
 
-before = lab.xray(change_path).instants[-1]  # the commit before the rename
+renamed_path = scratch_copy(lab, change_path, "renamed")
+before = lab.xray(renamed_path).instants[-1]  # the commit before the rename
 for statement in (
     "DROP TABLE IF EXISTS changed_orders",  # of an earlier run in this session
-    f"CREATE TABLE changed_orders USING hudi LOCATION '{change_path}'",
+    f"CREATE TABLE changed_orders USING hudi LOCATION '{renamed_path}'",
     "SET hoodie.schema.on.read.enable = true",
     f"SET {ALLOW_DROP} = true",
     "ALTER TABLE changed_orders RENAME COLUMN status TO state",
@@ -888,7 +889,7 @@ for statement in (
     spark.sql(statement)
 
 renamed = some_coupon.withColumnRenamed("status", "state")
-renamed.write.format("hudi").options(**ORDERS, **ON_READ).mode("append").save(change_path)
+renamed.write.format("hudi").options(**ORDERS, **ON_READ).mode("append").save(renamed_path)
 
 # %% [markdown]
 # (`RESET` ends both settings for this session. Hudi 1.1 needs the second one only because of a
@@ -904,10 +905,10 @@ lab.predict("16.p4", ..., choices=("0", "300", "600", "an error"))
 travel = {"as.of.instant": before.requested}
 replies = ask_readers(
     {
-        "Spark": lambda: read_table(change_path).toPandas(),
-        "Spark, schema on read": lambda: read_table(change_path, **ON_READ).toPandas(),
-        "hudi-rs": lambda: rows_of(change_path).to_pandas(),
-        "time travel": lambda: read_table(change_path, **travel).toPandas(),
+        "Spark": lambda: read_table(renamed_path).toPandas(),
+        "Spark, schema on read": lambda: read_table(renamed_path, **ON_READ).toPandas(),
+        "hudi-rs": lambda: rows_of(renamed_path).to_pandas(),
+        "time travel": lambda: read_table(renamed_path, **travel).toPandas(),
     },
     columns=("status", "state"),
 )
@@ -921,7 +922,7 @@ assert list(replies["state"]) == ["300 of 600", "600 of 600", "300 of 600", "no 
 assert list(replies.loc["time travel", ["status", "state"]]) == ["600 of 600", "no column"]
 
 # %%
-schema_history(lab, change_path)
+schema_history(lab, renamed_path)
 
 # %% [markdown]
 # Thursday's file has a column `status` and no `state`. A reader that matches columns by name

@@ -854,7 +854,7 @@ for status, minute, ids in (("new", 0, "id <= 100"), ("paid", 10, "id <= 30")):
     change.coalesce(1).write.format("hudi").options(**MOR).mode("append").save(fragile)
 
 (current,) = lab.xray(fragile).current
-base_file, (log_file,) = current.base, current.logs
+base_file, log_file = current.base, current.logs[0]
 print(f"base file {base_file.size:,} bytes, log file {log_file.size:,} bytes")
 
 # %%
