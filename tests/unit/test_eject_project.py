@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from typer.testing import CliRunner
 
 from lab_env.cli import app
@@ -60,7 +61,6 @@ def test_its_options_are_those_of_the_labs_pipeline(project):
 
 @pytest.fixture
 def job(project, monkeypatch) -> ModuleType:
-    """The project's job.py as a module; it starts no Spark."""
     monkeypatch.syspath_prepend(str(project))
     yield module_of(project / "job.py")
     for name in [name for name in sys.modules if name.partition(".")[0] == "orders"]:
@@ -101,6 +101,48 @@ def test_the_job_names_a_server_that_does_not_answer_before_spark_starts(
             SystemExit, match=f"{sentence} at .*\nNext step: start it, or set {down}"
         ):
             job.check_servers(job.Settings.of_environment())
+
+
+class Refusal(Py4JJavaError):
+    """S3A's error, as Spark passes it on."""
+
+    def __init__(self, code: int):
+        self.java_exception = self
+        self.code = code
+
+    def getMessage(self) -> str:
+        reported = f"(Service: Amazon S3; Status Code: {self.code}; Error Code: none)"
+        return f"getFileStatus on s3a://b/t: AmazonS3Exception: Forbidden {reported}"
+
+
+KEY, TOKEN = {"AWS_ACCESS_KEY_ID": "key"}, {"AWS_SESSION_TOKEN": "theirs"}
+
+
+@pytest.mark.parametrize(
+    ("code", "variables", "advice"),
+    [
+        (403, KEY | TOKEN, "unset AWS_SESSION_TOKEN, unless it came with these keys"),
+        (400, KEY | TOKEN, "unset AWS_SESSION_TOKEN"),
+        (403, KEY, "set the keys of this store"),
+        (403, {}, "or let this machine's role in"),
+        (404, KEY | TOKEN, "create the bucket"),
+    ],
+)
+def test_the_job_names_the_reason_why_the_store_refuses(job, monkeypatch, code, variables, advice):
+    def refuse(*_) -> None:
+        raise Refusal(code)
+
+    settings = {"KAFKA_BOOTSTRAP": "k:1", "KAFKA_TOPIC": "orders", "TABLES": "s3a://b/t"}
+    for name in (*KEY, *TOKEN):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in (settings | variables).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(job.hadoop, "exists", refuse)
+    with pytest.raises(job.guard.Refused) as refused:
+        job.check_store(None, job.Settings.of_environment())
+    said, next_step = str(refused.value).split("\nNext step: ")
+    assert advice in next_step
+    assert ("the store refuses the keys" in said) == (code != 404)
 
 
 def test_the_heap_that_the_lab_is_set_to_goes_along(home, monkeypatch):

@@ -51,6 +51,18 @@ COPIED = (
     topic,
     writer,
 )
+# Variables of a machine with a proxy, or whose /tmp is too small or mounted noexec.
+OF_THIS_MACHINE = ("no_proxy", "NO_PROXY", "TMPDIR")
+# With one of them set, programs would use other keys than the given ones, or another store.
+OTHER_KEYS = (
+    "AWS_SESSION_TOKEN",
+    "AWS_PROFILE",
+    "AWS_DEFAULT_PROFILE",
+    "AWS_ENDPOINT_URL",
+    "AWS_ENDPOINT_URL_S3",
+)
+# Hadoop's metrics, which nobody reads here, log a host name that does not resolve as an error.
+NO_METRICS = "logger.metrics.name = org.apache.hadoop.metrics2\nlogger.metrics.level = off\n"
 # The jars that spark-submit is told by name; what they need it finds itself.
 NAMED_JARS = ("org.apache.hudi:", "org.apache.spark:spark-sql-kafka", "org.apache.hadoop:")
 
@@ -83,6 +95,7 @@ def settings_for(endpoints: Endpoints, topic: str, base: str) -> dict[str, str]:
 
     The store's keys are among them. `base` is the folder for tables and checkpoints, `s3a://...`.
     """
+    found = adaptations()
     return store.keys_as_variables(endpoints) | {
         "KAFKA_BOOTSTRAP": endpoints.kafka_bootstrap,
         "KAFKA_TOPIC": topic,
@@ -92,14 +105,16 @@ def settings_for(endpoints: Endpoints, topic: str, base: str) -> dict[str, str]:
         "JARS": str(jar_folder("spark")),
         "JAVA_HOME": str(java_home()),
         "DRIVER_MEMORY": settings().spark_memory,
-        **adaptations(),
+        **{name: found[name] for name in OF_THIS_MACHINE if name in found},
     }
 
 
 def shell_lines(endpoints: Endpoints, topic: str, base: str) -> list[str]:
-    """Return `settings_for` as `export` lines for a shell."""
+    """Return `settings_for` as lines for a shell, and one against variables of other keys."""
     found = settings_for(endpoints, topic, base)
-    return [f"export {name}={shlex.quote(value)}" for name, value in found.items()]
+    others = [name for name in OTHER_KEYS if name not in found and endpoints.s3_access_key]
+    exports = [f"export {name}={shlex.quote(value)}" for name, value in found.items()]
+    return [f"unset {' '.join(others)}", *exports] if others else exports
 
 
 def project_files() -> dict[str, str]:
@@ -122,6 +137,7 @@ def project_files() -> dict[str, str]:
         Path(str(session.__file__)).with_name("log4j2.properties"),
     ):
         files[path.name] = path.read_text(encoding="utf-8")
+    files["log4j2.properties"] += NO_METRICS
     return files | {MANIFEST: _manifest(files)}
 
 
