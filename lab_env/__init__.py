@@ -1,8 +1,21 @@
 """The streaming lakehouse course's lab: real servers, live load, proof that nothing is lost."""
 
+import os
+import sys
+import warnings
 from importlib import import_module
+from pathlib import Path
 
 __all__ = ["Lab"]
+
+# Modules and strict warnings of the user's other work would break the lab's libraries.
+_other_work = {*os.environ.get("PYTHONPATH", "").split(os.pathsep)} - {
+    "",
+    str(Path(__file__).parents[1]),
+}
+sys.path[:] = [entry for entry in sys.path if entry not in _other_work]
+if os.environ.get("PYTHONWARNINGS"):
+    warnings.resetwarnings()
 
 
 def __getattr__(name: str):

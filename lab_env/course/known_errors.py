@@ -14,6 +14,7 @@ from functools import cache
 from traceback import walk_tb
 
 from lab_env.course.checking import mistake
+from lab_env.course.interrupt import card_of_interrupt
 from lab_env.platform.display.card import card
 from lab_env.platform.errors import LabError
 from lab_env.platform.settings import REPOSITORY, settings
@@ -89,16 +90,17 @@ def card_of(error: BaseException) -> str:
 
 
 def explain_errors() -> None:
-    """In a notebook, show `card_of` cards instead of tracebacks from now on."""
+    """In a notebook, show `card_of` cards instead of tracebacks, and let interrupts reach Spark."""
     ipython = sys.modules.get("IPython")
     shell = ipython and ipython.get_ipython()
-    if shell and settings().error_cards:
-        shell.set_custom_exc((Exception,), _show)
+    if shell:
+        shown = (Exception, KeyboardInterrupt) if settings().error_cards else (KeyboardInterrupt,)
+        shell.set_custom_exc(shown, _show)
 
 
 def _show(shell, kind, error, trace, tb_offset=None) -> None:
     """Show a cell's error as a card; registered as IPython's exception handler."""
-    html = card_of(error)
+    html = card_of_interrupt() if kind is KeyboardInterrupt else card_of(error)
     if not html:
         shell.showtraceback((kind, error, trace), tb_offset=tb_offset, running_compiled_code=True)
         return

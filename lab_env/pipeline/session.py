@@ -6,6 +6,7 @@ a small session by hand.
 
 import os
 import shlex
+import socket
 import sys
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
@@ -13,12 +14,17 @@ from datetime import datetime, timedelta
 from importlib.metadata import distribution
 from pathlib import Path
 
-from lab_env.platform.jvm import EXIT_SECONDS, JOL_OPTIONS, QUICK_COMPILER, start_mark
+from lab_env.platform.jvm import (
+    EXIT_SECONDS,
+    JOL_OPTIONS,
+    QUICK_COMPILER,
+    SAME_EVERYWHERE,
+    start_mark,
+)
 from lab_env.platform.settings import CONF_FOLDERS, Endpoints, settings
 from lab_env.platform.store import export_environment, keys_as_variables
 
-# Hudi formats instant times in the JVM's time zone; it must be the same on every machine.
-ANYWHERE = ("-Duser.timezone=UTC", *JOL_OPTIONS)
+ANYWHERE = (*SAME_EVERYWHERE, *JOL_OPTIONS)
 
 JAVA_OPTIONS = " ".join(
     (
@@ -153,11 +159,15 @@ def spark_conf(endpoints: Endpoints, jars: Path) -> dict[str, str]:
         "spark.driver.extraJavaOptions": JAVA_OPTIONS,
         **driver_address(),
         "spark.ui.port": str(chosen.spark_ui_port),
+        # A page for each session of a class on one server; Spark tries 16 ports and then fails.
+        "spark.port.maxRetries": "256",
         "spark.ui.showConsoleProgress": "false",
         # Tables without a LOCATION also go to the store, not to the notebook's folder.
         "spark.sql.warehouse.dir": f"s3a://{endpoints.bucket}/{chosen.prefix}warehouse",
         **shuffles(chosen.cores),
         **python_workers(chosen.spark_master),
+        # By default it is in /tmp, even if Java's temporary folder is another.
+        "spark.hadoop.fs.s3a.buffer.dir": "${java.io.tmpdir}/hadoop-${user.name}/s3a",
         "spark.hadoop.fs.s3a.endpoint": endpoints.s3_endpoint,
         "spark.hadoop.fs.s3a.endpoint.region": endpoints.s3_region,
         "spark.hadoop.fs.s3a.connection.ssl.enabled": str(
@@ -260,6 +270,8 @@ def prepare_environment(endpoints: Endpoints, java_home: Path) -> None:
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     os.environ["PYSPARK_PYTHON"] = settings().spark_python or sys.executable
     os.environ["SPARK_LOCAL_IP"] = driver_address()["spark.driver.bindAddress"]
+    # Else Spark looks up this machine's name, which need not resolve.
+    os.environ["SPARK_LOCAL_HOSTNAME"] = driver_address()["spark.driver.host"]
     export_environment(endpoints)
     _let_python_read_the_year_1()
 
@@ -305,6 +317,8 @@ def build_session(
         # From a file, because anyone can read the arguments of a JVM.
         file = shlex.quote(str(settings().cluster_properties))
         os.environ["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {file} pyspark-shell"
+    if conf["spark.master"].startswith("local") or conf["spark.master"] == settings().own_master:
+        conf["spark.driver.extraJavaOptions"] += _own_name(endpoints)
     for key, value in (cluster_conf(conf, jars) | conf).items():
         builder = builder.config(key, value)
     with _output_to(log):
@@ -312,6 +326,23 @@ def build_session(
     if running is None:
         _limit_time_to_exit(session.sparkContext._gateway)
     return session
+
+
+def _own_name(endpoints: Endpoints) -> str:
+    """Java option for a machine whose name is not in its list of hosts, and may not resolve.
+
+    Spark asks for the address of that name even if it was told one. With the option Java knows the
+    names in a file and no others, so it is left out if a server has another name.
+    """
+    servers = (endpoints.s3_endpoint, endpoints.kafka_bootstrap, settings().metastore_uri)
+    name, hosts = socket.gethostname(), Path("/etc/hosts")
+    elsewhere = any(server and "127.0.0.1" not in server for server in servers)
+    if elsewhere or (hosts.exists() and name in hosts.read_text().split()):
+        return ""
+    own = settings().home / "run" / "hosts"
+    own.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    own.write_text(f"127.0.0.1 localhost {name}\n")
+    return f' "-Djdk.net.hosts.file={own}"'
 
 
 def _limit_time_to_exit(gateway) -> None:

@@ -16,6 +16,10 @@ from pathlib import Path
 # options are always used together.
 QUICK_COMPILER = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m")
 
+# Hudi names files and instants by the JVM's time zone and its user's language: Turkish has another
+# capital letter for i, and Persian other digits.
+SAME_EVERYWHERE = ("-Duser.timezone=UTC", "-Duser.language=en", "-Duser.country=US")
+
 # Hudi and Trino measure object sizes through JOL, which otherwise attaches to its own JVM.
 JOL_OPTIONS = ("-Djdk.attach.allowAttachSelf=true", "-Djol.skipHotspotSAAttach=true")
 

@@ -326,11 +326,19 @@ class Settings(BaseSettings):
         return {name: os.environ[name] for name in CONF_FOLDERS if os.environ.get(name)}
 
     @property
+    def keeps_data_here(self) -> bool:
+        """True if no AWS service or external store needs this machine's AWS configuration."""
+        return not (self.s3_endpoint or self.kinesis_endpoint or self.catalog == "glue")
+
+    @property
     def places(self) -> dict[str, str]:
         """Settings that are paths, as variables for a program that runs in another folder."""
         return {_variable(name): str(path) for name, path in self if isinstance(path, Path)}
 
-    @field_validator("home", "cache", "work", "minio_binary", "ivy_settings", "kafka_security")
+    @field_validator(
+        *("home", "cache", "work", "progress", "outcomes"),
+        *("minio_binary", "ivy_settings", "kafka_security"),
+    )
     @classmethod
     def _make_absolute(cls, path: Path | None) -> Path | None:
         try:
@@ -443,10 +451,11 @@ class Endpoints:
 @lru_cache(maxsize=1)
 def settings() -> Settings:
     """Return this process's settings; a misspelt variable or a wrong value raises `LabError`."""
-    known = {_variable(name) for name in Settings.model_fields}
-    for variable in sorted(os.environ):
-        if variable.startswith("LAB_") and variable not in known:
-            raise LabError(f"{variable} is not a setting of the lab.", _unset(variable))
+    for variable in unknown_variables():
+        if guess := _like_a_setting(variable):
+            raise LabError(
+                f"{variable} is not a setting of the lab.", f"unset {variable}, or use {guess}."
+            )
     try:
         return Settings()
     except ValidationError as error:
@@ -467,11 +476,18 @@ def _variable(field: str) -> str:
     return f"LAB_{field.upper()}"
 
 
-def _unset(variable: str) -> str:
+def unknown_variables() -> list[str]:
+    """Return the LAB_ variables that are no settings: misspelt, or of another program."""
+    known = {_variable(name) for name in Settings.model_fields}
+    return sorted(name for name in os.environ if name.startswith("LAB_") and name not in known)
+
+
+def _like_a_setting(variable: str) -> str:
+    """Return the setting that a misspelt variable probably means; empty if there is none."""
     # Without the prefix, which makes any two variables similar.
     name = variable.removeprefix("LAB_").lower()
-    guess = difflib.get_close_matches(name, Settings.model_fields, n=1, cutoff=0.7)
-    return f"unset {variable}" + (f", or use {_variable(guess[0])}." if guess else ".")
+    guess = difflib.get_close_matches(name, Settings.model_fields, n=1, cutoff=0.8)
+    return _variable(guess[0]) if guess else ""
 
 
 def _error(found: ErrorDetails) -> LabError:

@@ -11,6 +11,7 @@ import boto3
 from botocore.config import Config
 from botocore.exceptions import ClientError
 
+from lab_env.platform.errors import LabError
 from lab_env.platform.settings import Endpoints
 
 
@@ -142,6 +143,9 @@ def delete_prefix(endpoints: Endpoints, prefix: str, markers_only: bool = False)
 
     The prefix must end with `/`, so that a sibling with a longer name is spared. With
     `markers_only`, delete only the empty objects that mark folders.
+
+    Raises:
+        LabError: the store refused to delete an object.
     """
     if not prefix.endswith("/"):
         raise ValueError(f"a prefix to delete must end with a slash: {prefix!r}")
@@ -152,9 +156,22 @@ def delete_prefix(endpoints: Endpoints, prefix: str, markers_only: bool = False)
         found = [entry["Key"] for entry in page.get("Contents", ())]
         keys = [{"Key": key} for key in found if not markers_only or key.endswith("/")]
         if keys:
-            s3.delete_objects(Bucket=endpoints.bucket, Delete={"Objects": keys, "Quiet": True})
-            deleted += len(keys)
+            delete = {"Objects": keys, "Quiet": True}  # quiet: the answer lists only failures
+            answer = s3.delete_objects(Bucket=endpoints.bucket, Delete=delete)
+            errors = answer.get("Errors", [])
+            refused = [error for error in errors if error["Code"] != "NoSuchKey"]  # gone already
+            deleted += len(keys) - len(refused)
+            if refused:
+                raise _not_deleted(refused[0], deleted)
     return deleted
+
+
+def _not_deleted(refused: Mapping[str, str], deleted: int) -> LabError:
+    return LabError(
+        f"The store did not delete {refused['Key']}: {refused['Code']}. {deleted:,} objects below"
+        " the same prefix were deleted.",
+        "run it again; if it fails again, check that the store's key may delete objects.",
+    )
 
 
 class StoredTable:

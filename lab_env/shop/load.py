@@ -72,9 +72,10 @@ class Load:
         Shares.of(**self.shares)
         self.run_id = secrets.token_hex(3)
         # Kept by the ledger, so clearing the namespace deletes them.
-        self.log = Path(self.ledger_dir, f"load-{self.run_id}.log")
+        self.log = Path(self.ledger_dir, f"load-{self.run_id}.log").resolve()
         self._stats_file = self.log.with_suffix(".jsonl")
         self._process: subprocess.Popen | None = None
+        self._stopped = False
         self._shown: threading.Thread | None = None
 
     def start(self) -> "Load":
@@ -88,7 +89,7 @@ class Load:
         plan = {
             "bootstrap": self.bootstrap,
             "topic": self.topic,
-            "ledger_dir": str(self.ledger_dir),
+            "ledger_dir": str(self.log.parent),
             "run": self.run_id,
             "rate": self.rate,
             "users": self.users,
@@ -108,7 +109,8 @@ class Load:
                 env=without_credentials(os.environ)
                 | keys
                 | self.environment
-                | {"SHOP_LOAD": json.dumps(plan)},
+                | {"SHOP_LOAD": json.dumps(plan), "HOME": str(self.log.parent)},
+                cwd=self.log.parent,  # Locust reads a configuration there and in the home folder
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -132,13 +134,25 @@ class Load:
         rows = self._rows()
         if not rows or not rows[-1]["final"] or status not in (0, 1):
             raise self._died(f"The load ended early with exit status {status}.")
+        if self.seconds and not (self._stopped or self.web_port):
+            self._check_length(rows, self.seconds)
         return rows[-1]["failures"]
+
+    def _check_length(self, rows: list[dict], seconds: float) -> None:
+        """Raise `LabError` if the load ran much shorter than asked, or sent nothing."""
+        ran = rows[-1]["time"] - rows[0]["time"]
+        if ran < 0.8 * seconds - 2:
+            raise self._died(f"The load ended after {ran:.0f} of {seconds:g} s.")
+        sent = rows[-1]["acked"] + rows[-1]["failures"]
+        if sent == 0 and (self.rate or RATE) * seconds >= 10:
+            raise self._died("The load sent nothing.")
 
     def stop(self) -> int:
         """End the load and return the number of unacknowledged sends.
 
         It collects all acknowledgements, and leaves no process behind.
         """
+        self._stopped = True
         if self.running:
             self._started.send_signal(signal.SIGTERM)
             try:

@@ -19,7 +19,7 @@ from nbclient.exceptions import CellExecutionError
 
 from lab_env.platform import services, store
 from lab_env.platform.processes import supervisor
-from lab_env.platform.processes.environment import JAVA_TEMPORARY
+from lab_env.platform.processes.environment import JAVA_TEMPORARY, adapt
 from lab_env.platform.processes.system import is_noexec
 
 WRITER = "writer-lesson-00-kept"
@@ -62,6 +62,7 @@ def main(path: str) -> None:
             client.execute_cell(nbformat.v4.new_code_cell(code), 0)
         before = program_pids()
         kill(client)
+    adapt()  # only now: the kernel inherited this environment
     time.sleep(1)  # a program that dies with the kernel needs a moment to do so
     facts |= {"before": before, "after": program_pids()}
     facts["object"] = store.read(services.endpoints(), "kept").decode()

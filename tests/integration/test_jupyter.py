@@ -4,15 +4,21 @@ import json
 import os
 import re
 import subprocess
+import sys
 import urllib.error
 import urllib.request
 from ipaddress import ip_address
+from pathlib import Path
 
+import nbformat
 import psutil
 import pytest
+from hostile_home import hostile_home
 from instance import instance_of_this_run, programs_showing
 from own_lab import allowed, listening, wait_until
 
+from lab_env.course.jupyterlab.cells import run_cell
+from lab_env.course.jupyterlab.running import kernel_client, running_jupyterlab
 from lab_env.course.publishing import demos
 from lab_env.platform.processes.tree import is_alive, process_tree
 from lab_env.platform.settings import REPOSITORY
@@ -21,13 +27,19 @@ pytestmark = pytest.mark.services
 
 
 @pytest.fixture(scope="module")
-def jupyter(services):
-    """Address and process of a JupyterLab whose LAB_HOME was given as a relative path."""
+def jupyter(services, tmp_path_factory):
+    """Address and process of a JupyterLab whose LAB_HOME was given as a relative path.
+
+    Its user has another Jupyter and IPython configured.
+    """
     instance = instance_of_this_run()
+    settings = {k: v for k, v in instance.environment.items() if k.startswith("LAB_")}
     process = subprocess.Popen(
-        [*instance.command, "jupyter", "--no-browser"],
+        [Path(sys.executable).with_name("lab"), "jupyter", "--no-browser"],
         cwd=instance.home.parent,
-        env=instance.environment | {"LAB_HOME": instance.home.name},
+        env=hostile_home(tmp_path_factory.mktemp("user"), "tr")
+        | settings
+        | {"LAB_HOME": instance.home.name},
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -95,9 +107,21 @@ def test_it_listens_on_this_machine_only(jupyter):
     assert hosts and all(ip_address(host).is_loopback for host in hosts)
 
 
-def test_its_kernels_know_the_same_lab(jupyter):
+def test_its_kernels_know_the_same_lab_and_nothing_of_other_work(jupyter):
     _, process = jupyter
     assert process.environ()["LAB_HOME"] == os.environ["LAB_HOME"]
+    found = running_jupyterlab()
+    with kernel_client(found.fresh_kernel("work/00_welcome.ipynb")) as client:
+        run_cell(client, nbformat.v4.new_code_cell(IN_A_KERNEL), 60)
+
+
+IN_A_KERNEL = """
+import os
+import matplotlib
+from lab_env import Lab
+assert "SPARK_REMOTE" not in os.environ
+assert matplotlib.rcParams["figure.dpi"] > 7
+"""
 
 
 def test_a_demo_is_ready_when_its_page_is_opened(jupyter):
@@ -108,8 +132,8 @@ def test_a_demo_is_ready_when_its_page_is_opened(jupyter):
         address = next(line.split()[1] for line in command.stdout if line.startswith("Ready: "))
         path = "work/demos/snapshot.ipynb"
         assert f"/lab/tree/{path}?" in address
-        (session,) = ask(address, "/api/sessions")
-        assert session["path"] == path  # so the page takes this kernel
+        sessions = {found["path"]: found for found in ask(address, "/api/sessions")}
+        session = sessions[path]  # so the page takes this kernel
         cells = [
             cell
             for cell in ask(address, f"/api/contents/{path}")["content"]["cells"]

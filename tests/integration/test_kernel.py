@@ -2,7 +2,8 @@
 
 One kernel and one lab for the whole module, in a network namespace with only a loopback device. If
 the machine does not allow such a namespace, the network test is skipped and the others run. The
-environment names a proxy that does not exist, and /tmp is mounted noexec, except the lab's folder.
+environment is that of a Turkish user with other work and a proxy that does not exist, the path has
+non-ASCII letters, and /tmp is mounted noexec, except the lab's folder.
 """
 
 import json
@@ -12,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from hostile_home import LONG_PATH, hostile_home
 from instance import Instance
 from linux import WITHOUT_NETWORK
 from own_lab import allowed, lab_environment, not_here
@@ -31,15 +33,18 @@ PROXY = {name: "http://127.0.0.1:9" for name in ("http_proxy", "HTTP_PROXY", "AL
 @pytest.fixture(scope="module")
 def facts(tmp_path_factory) -> dict:
     """Results of `kernel_run.py`."""
-    home = tmp_path_factory.mktemp("kernel") / "a lab"
-    instance = Instance(home, lab_environment(home))
+    home = tmp_path_factory.mktemp("kernel") / LONG_PATH
+    instance = Instance(home, {})
     strict = {"LAB_STRICT": "1", "JUPYTER_PREFER_ENV_PATH": "1"}
-    home.mkdir()
+    user = hostile_home(tmp_path_factory.mktemp("user"), "tr")
+    # What only `lab jupyter` can keep away: the kernel has run it before the first cell.
+    user |= {"IPYTHONDIR": str(home / "ipython"), "PYTHONSTARTUP": "", "PYTHONWARNINGS": ""}
+    home.mkdir(parents=True)
     unfit = in_namespace("--mount", f'{NOEXEC} && mount -t tmpfs none "$0"', str(home))
     namespaces = [words for words in (WITHOUT_NETWORK, unfit) if allows(words)]
     done = subprocess.run(
         [*chain(*namespaces), sys.executable, SCRIPT, NOTEBOOK],
-        env=instance.environment | strict | PROXY,
+        env=user | lab_environment(home) | strict | PROXY,
         cwd=NOTEBOOK.parent,
         capture_output=True,
         text=True,

@@ -1,4 +1,8 @@
-"""The tour on a lab of its own, with the network cut: every sink agrees with the ledger."""
+"""The tour on a lab of its own, with the network cut: every sink agrees with the ledger.
+
+Its user speaks Persian, lives in India and has configured other work; the path is long and has
+non-ASCII letters.
+"""
 
 import json
 import os
@@ -8,11 +12,13 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from hostile_home import FILES, LONG_PATH, content, hostile_home
 from linux import WITHOUT_NETWORK
 from own_lab import allowed, lab_environment, not_here
 
 from lab_env.platform.jvm import MemoryUse, nearly_full
 from lab_env.platform.processes.system import allows
+from lab_env.platform.settings import REPOSITORY, settings
 from lab_env.shop.ledger.book import Ledger
 
 pytestmark = pytest.mark.services
@@ -44,13 +50,14 @@ def run_tour(programs: Path, home: Path, environment: dict[str, str], *options: 
 
     `programs` is the folder of `python` and `lab`.
     """
-    command = [programs / "python", "-c", TOUR, home, programs / "lab", Path(__file__).parent]
+    command = [programs / "python", "-I", "-c", TOUR, home, programs / "lab", Path(__file__).parent]
     done = subprocess.run(
         [*(WITHOUT_NETWORK if can_cut else ()), *command, *options],
         env=environment,
         capture_output=True,
         text=True,
         timeout=allowed(600),
+        umask=0o077,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return json.loads((home / "tour" / "report.json").read_text())
@@ -58,14 +65,16 @@ def run_tour(programs: Path, home: Path, environment: dict[str, str], *options: 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory) -> Path:
-    return tmp_path_factory.mktemp("tour") / "a lab"
+    return tmp_path_factory.mktemp("tour") / LONG_PATH
 
 
 @pytest.fixture(scope="module")
-def report(home) -> dict:
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("LAB_")}
-    kept = {name: value for name, value in os.environ.items() if name == "LAB_CACHE"}
-    environment |= kept | lab_environment(home)
+def environment(tmp_path_factory, home) -> dict[str, str]:
+    return hostile_home(tmp_path_factory.mktemp("user"), "fa") | lab_environment(home)
+
+
+@pytest.fixture(scope="module")
+def report(home, environment) -> dict:
     return run_tour(Path(sys.executable).parent, home, environment, "--seconds", str(SECONDS))
 
 
@@ -73,6 +82,24 @@ def report(home) -> dict:
 def tour(home, report) -> Path:
     """Folder of the tour."""
     return home / "tour"
+
+
+@pytest.mark.proof("writer")
+def test_a_long_tour_travels_to_a_commit_that_the_cleaner_kept(tmp_path):
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("LAB_")}
+    environment |= {"LAB_CACHE": str(settings().cache)} | lab_environment(tmp_path / "a lab")
+    programs = Path(sys.executable).parent
+    assert run_tour(programs, tmp_path / "a lab", environment, "--seconds", "180")["ok"]
+
+
+def test_the_learners_own_files_are_as_they_were(report, environment):
+    assert FILES.items() <= content(Path(environment["HOME"])).items()
+
+
+def test_set_up_runs_again(environment):
+    again = [sys.executable, "-I", "lab_env/platform/install/bootstrap.py"]
+    done = subprocess.run(again, cwd=REPOSITORY, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_whole_tour_runs_with_the_network_cut(report):

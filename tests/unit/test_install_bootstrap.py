@@ -23,7 +23,7 @@ def test_a_wanted_python_is_found_beside_another_one(tmp_path):
     assert done.stdout.decode() == f"went on: {bootstrap.__file__}\n"
 
 
-def test_what_pip_is_told_is_passed_on_to_uv(monkeypatch):
+def test_what_pip_is_told_is_passed_on_to_uv_unless_uv_is_told_itself(monkeypatch):
     for name in ("UV_DEFAULT_INDEX", "SSL_CERT_FILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PIP_INDEX_URL", "https://mirror.example/simple")
@@ -31,18 +31,14 @@ def test_what_pip_is_told_is_passed_on_to_uv(monkeypatch):
     told = bootstrap._uv_settings()
     assert told["UV_DEFAULT_INDEX"] == "https://mirror.example/simple"
     assert told["SSL_CERT_FILE"] == "/etc/mirror.pem"
-
-
-def test_what_uv_is_told_itself_wins(monkeypatch):
-    monkeypatch.setenv("PIP_INDEX_URL", "https://mirror.example/simple")
     monkeypatch.setenv("UV_DEFAULT_INDEX", "https://other.example/simple")
     assert "UV_DEFAULT_INDEX" not in bootstrap._uv_settings()
 
 
 def test_variables_of_other_installations_do_not_reach_set_up(monkeypatch):
-    for name in bootstrap.SCRUBBED_ENV:
+    for name in bootstrap.FOREIGN_BEGINNINGS:
         monkeypatch.setenv(name, "/elsewhere")
-    assert [name for name in bootstrap.SCRUBBED_ENV if name in bootstrap._environment()] == []
+    assert not bootstrap._environment().keys() & {*bootstrap.FOREIGN_BEGINNINGS}
 
 
 @pytest.fixture

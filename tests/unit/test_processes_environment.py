@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from unittest.mock import patch
 from urllib.request import getproxies, proxy_bypass
 
@@ -36,9 +37,41 @@ def plain(home, monkeypatch):
         yield noexec
 
 
+def special() -> dict[str, str]:
+    """Return the variables that only this machine needs."""
+    return {k: v for k, v in adaptations().items() if k in ("no_proxy", "NO_PROXY", JAVA_OPTIONS)}
+
+
 def test_a_machine_like_any_other_needs_no_variables(plain):
-    assert adaptations() == {}
+    assert special() == {}
     assert [*doctor._proxy(), *doctor._java_libraries()] == []
+
+
+def test_variables_of_other_work_are_left_out_and_the_doctor_names_them(plain, monkeypatch):
+    monkeypatch.setattr(environment, "left_out", doctor.left_out)
+    theirs = ("AWS_PROFILE", "SPARK_REMOTE", "_JAVA_OPTIONS", "LOCUST_TAGS", "PYTHONPATH", "PGHOST")
+    os.environ |= dict.fromkeys(theirs, "theirs") | {"TZ": "Asia/Kolkata", "LAB_ID": "7"}
+    os.environ["LC_ALL"] = "tr_TR.UTF-8"
+    found = clean_environment()
+    assert not found.keys() & {*theirs} and found["LC_ALL"] == "C.UTF-8"
+    adapt()
+    assert not os.environ.keys() & {*theirs} and time.tzname == ("UTC", "UTC")
+    (finding,) = doctor._foreign_variables()
+    assert all(name in finding.fact for name in (*theirs, "LAB_ID"))
+
+
+@pytest.mark.parametrize("elsewhere", ["LAB_S3_ENDPOINT", "LAB_KINESIS_ENDPOINT"])
+def test_a_lab_with_servers_of_aws_keeps_the_machines_profile(plain, elsewhere):
+    os.environ |= {"AWS_PROFILE": "mine", elsewhere: "https://example.org"}
+    settings.cache_clear()
+    adapt()
+    assert os.environ["AWS_PROFILE"] == "mine" and "AWS_CONFIG_FILE" not in adaptations()
+
+
+def test_a_small_temporary_folder_is_replaced_for_java_spark_and_python(plain, home, monkeypatch):
+    monkeypatch.setattr(environment, "LEAST_TEMPORARY", float("inf"))
+    assert adaptations()["TMPDIR"] == str(home / "tmp")
+    assert special() == {JAVA_OPTIONS: f'"-Djava.io.tmpdir={home / "tmp"}"'}
 
 
 @pytest.mark.parametrize("proxy", ["http_proxy", "HTTPS_PROXY", "ALL_PROXY"])
@@ -55,10 +88,10 @@ def test_a_machine_like_any_other_needs_no_variables(plain):
 def test_a_proxy_is_not_asked_for_this_machine(plain, proxy, given, lower, upper):
     os.environ |= {proxy: "http://proxy:3128"} | given
     expected = {"no_proxy": lower, "NO_PROXY": lower if upper is ... else upper}
-    assert adaptations() == expected
+    assert special() == expected
     assert expected.items() <= clean_environment().items()
     adapt()
-    assert adaptations() == expected  # once more changes nothing
+    assert special() == expected  # once more changes nothing
     (finding,) = doctor._proxy()
     assert finding.verdict == "ok" and finding.fact.startswith(proxy)
 
@@ -79,7 +112,7 @@ def test_java_loads_its_libraries_elsewhere_where_tmp_is_noexec(plain, home, giv
     os.environ |= {JAVA_OPTIONS: given} if given else {}
     plain.add(environment.JAVA_TEMPORARY)
     adapt()
-    assert adaptations() == {JAVA_OPTIONS: os.environ[JAVA_OPTIONS]}  # once more changes nothing
+    assert special() == {JAVA_OPTIONS: os.environ[JAVA_OPTIONS]}  # once more changes nothing
     assert os.environ[JAVA_OPTIONS] == f'{given} "-Djava.io.tmpdir={home / "tmp"}"'.strip()
     assert (home / "tmp").is_dir()
     assert clean_environment()[JAVA_OPTIONS] == os.environ[JAVA_OPTIONS]
@@ -93,7 +126,7 @@ def test_java_loads_its_libraries_elsewhere_where_tmp_is_noexec(plain, home, giv
 def test_a_temporary_folder_that_the_user_has_chosen_for_java_stays(plain):
     os.environ[JAVA_OPTIONS] = "-Djava.io.tmpdir=/scratch"
     plain.add(environment.JAVA_TEMPORARY)
-    assert adaptations() == {JAVA_OPTIONS: "-Djava.io.tmpdir=/scratch"}
+    assert special() == {JAVA_OPTIONS: "-Djava.io.tmpdir=/scratch"}
 
 
 def test_a_program_of_a_lesson_is_found_although_nobody_holds_it(home):

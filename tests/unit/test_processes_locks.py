@@ -1,5 +1,6 @@
 """A lock file keeps other processes and threads out; each path has its own lock."""
 
+import fcntl
 import subprocess
 import sys
 import threading
@@ -7,7 +8,8 @@ import time
 
 import pytest
 
-from lab_env.platform.processes.locks import exclusive
+from lab_env.platform.errors import LabError
+from lab_env.platform.processes.locks import NO_LOCKS, exclusive, is_free
 from lab_env.platform.processes.state import lab_lock
 
 # Takes the lab's lock in another process.
@@ -36,6 +38,17 @@ def test_a_lock_keeps_out_threads_that_want_the_same_path_and_no_others(tmp_path
     assert has_same.wait(10)
     same.join()
     other.join()
+
+
+@pytest.mark.parametrize("code", NO_LOCKS)
+def test_a_file_system_without_locks_is_named(tmp_path, monkeypatch, code):
+    def refuse(handle, kind):
+        raise OSError(code, "no locks")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    for use in (exclusive(tmp_path / "one").__enter__, lambda: is_free(tmp_path / "one")):
+        with pytest.raises(LabError, match="has no file locks"):
+            use()
 
 
 def test_a_lock_is_free_again_after_an_error(tmp_path):

@@ -1,8 +1,11 @@
 """A service gets its preferred port if that is free, otherwise another one, which it keeps."""
 
+import os
 import socket
+import subprocess
+import sys
 
-from lab_env.platform.processes.ports import choose_ports, port_is_free
+from lab_env.platform.processes.ports import choose_ports, port_is_free, release_ports
 
 
 def listening() -> socket.socket:
@@ -47,3 +50,28 @@ def test_two_services_never_get_the_same_port(home):
     kafka = choose_ports("kafka", {"broker": preferred, "controller": preferred})
     minio = choose_ports("minio", {"api": preferred})
     assert len({*kafka.values(), *minio.values()}) == 3
+
+
+# Another lab that has chosen a port, and whose server does not listen yet.
+CHOOSE = """
+import sys
+from lab_env.platform.processes.ports import choose_ports
+print(choose_ports("kafka", {"broker": int(sys.argv[1])})["broker"], flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_port_that_another_lab_has_just_chosen_is_not_chosen(home, tmp_path):
+    with listening() as server:
+        preferred = server.getsockname()[1]
+    other = subprocess.Popen(
+        [sys.executable, "-c", CHOOSE, str(preferred)],
+        env={**os.environ, "LAB_HOME": str(tmp_path / "other")},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    assert int(other.stdout.readline()) == preferred
+    assert choose_ports("kafka", {"broker": preferred})["broker"] != preferred
+    other.communicate()
+    release_ports()
+    assert choose_ports("minio", {"api": preferred}) == {"api": preferred}

@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from xmlrpc.client import Fault
 
 import pytest
@@ -9,7 +11,8 @@ import pytest
 from lab_env.pipeline.handle import Writer
 from lab_env.platform.errors import LabError
 from lab_env.platform.processes import supervisor
-from lab_env.platform.services import SERVICES, kafka, metastore, trino
+from lab_env.platform.processes.state import folder
+from lab_env.platform.services import SERVICES, doctor, kafka, metastore, trino
 from lab_env.platform.settings import CREDENTIALS, Endpoints, settings
 from lab_env.shop import load
 
@@ -167,3 +170,24 @@ def test_a_program_is_asked_to_end_by_its_own_signal(home):
     text = (home / "run" / "supervisord.conf").read_text()
     signals = dict(re.findall(r"\[program:(\w+)\][^\[]*\nstopsignal=(\w+)", text))
     assert signals == {"postgres": "INT", "kafka": "TERM"}
+
+
+def test_a_supervisor_that_this_terminal_does_not_reach_is_named_and_ended_by_down(home):
+    working = subprocess.Popen(
+        [sys.executable, "-c", "import time; time.sleep(60)"], cwd=folder("logs")
+    )
+    (folder("run", 0o700) / "supervisord.pid").write_text(f"{working.pid}\n")
+    with pytest.raises(LabError, match="this terminal does not reach them"):
+        supervisor.ensure_supervisor()
+    assert [f.verdict for f in doctor._reach()] == ["fail"]
+    supervisor.shutdown()
+    assert working.poll() is not None
+    assert [*doctor._reach()] == []
+
+
+def test_a_socket_in_a_folder_of_another_user_is_not_trusted(home, monkeypatch, tmp_path):
+    monkeypatch.setattr(supervisor, "_socket", lambda: tmp_path / "supervisor.sock")
+    tmp_path.chmod(0o755)
+    (tmp_path / "supervisor.sock").touch()
+    with pytest.raises(LabError, match="belongs to another user"):
+        supervisor.status()

@@ -3,22 +3,23 @@
 import os
 import pwd
 import socket
+import time
 
 import pytest
-from test_cli_errors import lab
+from test_cli import lab
 
 from lab_env.platform import services
 from lab_env.platform.errors import LabError
 from lab_env.platform.install import bootstrap, java
 from lab_env.platform.processes import system
-from lab_env.platform.services import doctor
+from lab_env.platform.processes.state import folder
+from lab_env.platform.services import doctor, minio
 from lab_env.platform.settings import settings
 from lab_env.platform.setup import set_up
 
 
 @pytest.fixture(autouse=True)
 def no_services(home, monkeypatch):
-    """A fresh lab without services."""
     monkeypatch.setattr(doctor, "corrupt_jars", list)  # it reads every jar; test_setup holds it
 
 
@@ -159,3 +160,22 @@ def test_a_disk_that_is_nearly_full_is_said(monkeypatch, limit, verdict):
     found = finding("disk")
     assert found.verdict == verdict
     assert "free some space, or set LAB_" in found.fix
+
+
+def test_a_disk_on_which_minio_refuses_writes_is_said_before_it_starts(monkeypatch, home):
+    monkeypatch.setattr(minio, "LEAST_FREE", 1.0)
+    assert finding("disk").fact.startswith("MinIO refuses writes on a disk with less than 1 % free")
+    with pytest.raises(LabError, match="MinIO refuses writes"):
+        minio.MinIO().program({"api": 1, "console": 2})
+
+
+def test_few_open_files_are_said(monkeypatch):
+    monkeypatch.setattr(doctor.resource, "getrlimit", lambda kind: (256, 1024))
+    assert finding("open files").fix == "raise the limit: ulimit -Hn 4096"
+
+
+def test_a_clock_that_went_back_is_said(home):
+    log = folder("logs") / "kafka.log"
+    log.touch()
+    os.utime(log, (time.time() + 3600,) * 2)
+    assert finding("clock").verdict == "warn"

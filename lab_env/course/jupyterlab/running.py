@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 from urllib.error import URLError
 
 import psutil
-from jupyter_core.paths import jupyter_runtime_dir
 
-from lab_env.course.jupyterlab.server import jupyterlab, page
+from lab_env.course.jupyterlab.server import jupyterlab, page, runtime_folder
 from lab_env.platform.errors import LabError
 from lab_env.platform.processes.state import read_state
 from lab_env.platform.services import request_json
@@ -96,7 +95,7 @@ def running_jupyterlab() -> RunningJupyterLab | None:
     """Return this lab's running JupyterLab, such as one from `lab jupyter`; None if none runs."""
     shown = settings().work.parent.resolve()
     own = read_state().get("jupyter", {}).get("token")  # none before the first JupyterLab
-    for file in Path(jupyter_runtime_dir()).glob("jpserver-*.json"):
+    for file in runtime_folder().glob("jpserver-*.json"):
         # A killed one leaves its file, and another program may listen on its port by now.
         with suppress(OSError, ValueError, HTTPException):
             found = json.loads(file.read_text())
@@ -160,7 +159,7 @@ def kernel_client(kernel: str) -> Generator["BlockingKernelClient"]:
     """Connect to a kernel on this machine by its id; raise a LabError if it does not respond."""
     from jupyter_client import BlockingKernelClient
 
-    connection = Path(jupyter_runtime_dir()) / f"kernel-{kernel}.json"
+    connection = runtime_folder() / f"kernel-{kernel}.json"
     client = BlockingKernelClient(connection_file=str(connection))
     client.load_connection_file()
     client.start_channels()

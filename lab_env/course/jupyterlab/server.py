@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from lab_env.platform.processes.environment import clean_environment
 from lab_env.platform.processes.ports import free_port
-from lab_env.platform.processes.state import new_secret, read_state, update_state
+from lab_env.platform.processes.state import folder, new_secret, read_state, update_state
 from lab_env.platform.processes.system import browser_environment, has_display, is_wsl
 from lab_env.platform.settings import settings
 
@@ -35,6 +35,10 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
     environment |= browser_environment() | {
         # The lessons' kernel is that of this environment, whatever other kernels the user has.
         "JUPYTER_PREFER_ENV_PATH": "1",
+        # Nor do the user's own settings and start-up files of Jupyter and IPython apply.
+        "JUPYTER_CONFIG_DIR": str(folder("jupyter")),
+        "IPYTHONDIR": str(folder("jupyter")),
+        "JUPYTER_RUNTIME_DIR": str(runtime_folder()),
         "JUPYTER_TOKEN": opened_by,
         "PYTHONSTARTUP": str(SETTINGS / "startup.py"),
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
@@ -63,6 +67,11 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
     if not (browser and has_display()):
         command.append("--no-browser")
     return Server(command, environment, url, opened_by)
+
+
+def runtime_folder() -> Path:
+    """Return the folder in which JupyterLab describes itself and its kernels."""
+    return folder("jupyter") / "runtime"
 
 
 def _accepted(page: str) -> list[str]:

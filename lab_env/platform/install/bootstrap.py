@@ -24,12 +24,25 @@ STAMP = VENV / "complete"
 SUPPORTED_PYTHONS = ((3, 12), (3, 11), (3, 13))
 COLD_BYTES, WARM_BYTES = 4e9, 1e9
 
-# Variables that would make a program use another Python, Java library or Spark than the lab's.
-SCRUBBED_ENV = (
-    *("PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "VIRTUAL_ENV", "CONDA_PREFIX", "CLASSPATH"),
-    *("SPARK_HOME", "SPARK_CONF_DIR", "HADOOP_HOME", "HADOOP_CONF_DIR"),
-    *("PYSPARK_SUBMIT_ARGS", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON"),
+# Beginnings of variables that configure other work of this user, in Python, Java, Spark or Kafka.
+# The programs of the lab do not see them.
+FOREIGN_BEGINNINGS = (
+    *(
+        "PYTHON",
+        "PYSPARK_",
+        "SPARK_",
+        "HADOOP_",
+        "HIVE_",
+        "KAFKA_",
+        "ZOO",
+        "LOCUST_",
+        "MINIO_",
+        "PG",
+    ),
+    *("JUPYTER_CONFIG", "JUPYTER_PATH", "IPYTHON", "VIRTUAL_ENV", "CONDA_PREFIX"),
+    *("CLASSPATH", "_JAVA_OPTIONS", "JDK_JAVA_OPTIONS"),
 )
+HARMLESS = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX", "PYTHONUNBUFFERED", "PYTHONUTF8")
 # A bundle lists its files with their SHA-256. The second file holds the digest of the last list
 # checked.
 MANIFEST, CHECKED = "bundle.json", "bundle.checked"
@@ -386,7 +399,12 @@ def _locked(cache):
 
 
 def _environment():
-    return {name: value for name, value in os.environ.items() if name not in SCRUBBED_ENV}
+    return {name: value for name, value in os.environ.items() if not is_foreign(name)}
+
+
+def is_foreign(variable):
+    """Return whether an environment variable configures other work of this user."""
+    return variable.startswith(FOREIGN_BEGINNINGS) and variable not in HARMLESS
 
 
 def _run(command, environment, failure="Set-up could not make .venv."):

@@ -20,6 +20,7 @@ from lab_env.platform.install.bootstrap import disk_used, file_sha256
 from lab_env.platform.install.cache import Progress, cache
 from lab_env.platform.install.commands import fetch_error, run_logged
 from lab_env.platform.install.java import find_java
+from lab_env.platform.jvm import SAME_EVERYWHERE
 from lab_env.platform.processes.environment import clean_environment
 from lab_env.platform.settings import settings
 
@@ -53,6 +54,7 @@ def fetch_files(
 
     command = [
         find_java().program,
+        *SAME_EVERYWHERE,
         *_truststore_options(),
         *_proxy_options(),
         *("-cp", f"{pyspark_home() / 'jars'}/*", "org.apache.ivy.Main"),

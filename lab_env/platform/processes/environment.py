@@ -1,20 +1,24 @@
 """Environment variables of the lab's programs: adapted to this machine, and with a mark.
 
-The mark is a variable by which the lab finds the programs of this LAB_HOME after a crash. Variables
-that point to other installations of Python, Spark or Hadoop (`SCRUBBED_ENV`) are left out.
+The mark is a variable by which the lab finds the programs of this LAB_HOME after a crash. Language,
+time zone and configuration of the lab's programs are the lab's, so that a lesson runs everywhere as
+it was tested: variables of the user's other work (`bootstrap.is_foreign`) are left out.
 """
 
 import contextlib
 import os
+import shutil
+import time
+from importlib.util import find_spec
 from pathlib import Path
 
 import psutil
 
-from lab_env.platform.install.bootstrap import SCRUBBED_ENV
+from lab_env.platform.install.bootstrap import is_foreign
 from lab_env.platform.processes.state import folder, home
 from lab_env.platform.processes.system import environment_of, is_noexec
 from lab_env.platform.processes.tree import is_alive
-from lab_env.platform.settings import settings
+from lab_env.platform.settings import AWS_CREDENTIALS, settings
 
 MARK = "STREAMING_LAKEHOUSE_HOME"
 
@@ -26,9 +30,18 @@ LESSON = "STREAMING_LAKEHOUSE_LESSON"
 
 PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 
-# Java unpacks its native libraries here on Linux, regardless of TMPDIR.
+# Java unpacks its native libraries here on Linux, regardless of TMPDIR; Spark and S3A put their
+# files there, too.
 JAVA_TEMPORARY = Path("/tmp")
+LEAST_TEMPORARY = 500e6  # bytes
 JAVA_OPTIONS = "JAVA_TOOL_OPTIONS"
+
+# The store's variables that the lab sets itself.
+OWN_AWS = (*AWS_CREDENTIALS, "AWS_ENDPOINT", "AWS_REGION", "AWS_ALLOW_HTTP")
+NO_FILE = {"AWS_CONFIG_FILE": os.devnull, "AWS_SHARED_CREDENTIALS_FILE": os.devnull}
+
+# Variables of this process's user that the lab does without.
+left_out: dict[str, str] = {}
 
 
 def mark() -> dict[str, str]:
@@ -47,23 +60,39 @@ def programs_of_lesson(namespace: str) -> list[psutil.Process]:
 
 
 def clean_environment() -> dict[str, str]:
-    """Copy this process's environment, without `SCRUBBED_ENV` but with the `adaptations`."""
-    kept = {name: value for name, value in os.environ.items() if name not in SCRUBBED_ENV}
+    """Copy this process's environment, without foreign variables but with the `adaptations`."""
+    kept = {name: value for name, value in os.environ.items() if not _is_foreign(name)}
     return kept | settings().conf_folders | adaptations()
 
 
 def adapt() -> None:
-    """Set the `adaptations` in this process, for its libraries and its child processes."""
+    """Do the same to this process, for its libraries and its child processes."""
+    for name in filter(_is_foreign, [*os.environ]):
+        if name not in settings().conf_folders:
+            left_out[name] = os.environ.pop(name)
     os.environ.update(adaptations())
+    time.tzset()
 
 
 def adaptations() -> dict[str, str]:
-    """Variables that work around a proxy and a /tmp without execute permission; usually none.
+    """Variables by which the lab's programs run alike on every machine.
 
+    Java and Hudi write numbers and names in the user's language: with Turkish or Persian they fail.
     If a proxy is set, clients would use it for the lab's own servers, too. If /tmp is mounted
     noexec, Java cannot load the native libraries of Snappy, Zstandard and RocksDB from there.
     """
-    return _without_proxy() | _loading_elsewhere()
+    alike = {"LC_ALL": "C.UTF-8", "TZ": "UTC"}
+    if matplotlib := find_spec("matplotlib"):
+        alike["MATPLOTLIBRC"] = str(Path(str(matplotlib.origin)).parent / "mpl-data/matplotlibrc")
+    if settings().keeps_data_here:
+        alike |= NO_FILE
+    return alike | _without_proxy() | _temporary_elsewhere()
+
+
+def _is_foreign(name: str) -> bool:
+    if name.startswith("AWS_") and settings().keeps_data_here:
+        return name not in (*OWN_AWS, *NO_FILE)
+    return is_foreign(name)
 
 
 def proxies() -> list[str]:
@@ -86,13 +115,19 @@ def _without_proxy() -> dict[str, str]:
     return excluded
 
 
-def _loading_elsewhere() -> dict[str, str]:
-    if not is_noexec(JAVA_TEMPORARY):
+def _temporary_elsewhere() -> dict[str, str]:
+    if not (is_noexec(JAVA_TEMPORARY) or is_small(JAVA_TEMPORARY)):
         return {}
+    place = str(folder("tmp", 0o700))
     given = os.environ.get(JAVA_OPTIONS, "")
     if "-Djava.io.tmpdir=" not in given:
-        given = f'{given} "-Djava.io.tmpdir={folder("tmp", 0o700)}"'.strip()
-    return {JAVA_OPTIONS: given}
+        given = f'{given} "-Djava.io.tmpdir={place}"'.strip()
+    return {JAVA_OPTIONS: given, "TMPDIR": place}
+
+
+def is_small(folder: Path) -> bool:
+    """True if a folder has too little space for what Spark and S3A put there."""
+    return shutil.disk_usage(folder).free < LEAST_TEMPORARY
 
 
 def marked_processes(supervised: bool = False) -> list[psutil.Process]:

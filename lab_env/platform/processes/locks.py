@@ -1,5 +1,6 @@
 """Lock files for work that only one process, and one thread of it, may do at a time."""
 
+import errno
 import fcntl
 import os
 import threading
@@ -7,6 +8,10 @@ import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
+
+from lab_env.platform.errors import LabError
+
+NO_LOCKS = (errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS)
 
 # `flock` excludes other processes, but not other threads of this one: they take turns at a thread
 # lock of the same path.
@@ -27,11 +32,9 @@ def exclusive(path: Path, on_wait: Callable[[], None] = lambda: None) -> Generat
         # Programs started under the lock must not inherit it: os.open is close-on-exec.
         handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
         try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+            if not _lock(handle, path, fcntl.LOCK_EX | fcntl.LOCK_NB):
                 on_wait()
-                fcntl.flock(handle, fcntl.LOCK_EX)
+                _lock(handle, path, fcntl.LOCK_EX)
             _held.add(path)
             yield
         finally:
@@ -51,8 +54,20 @@ def is_free(path: Path) -> bool:
     if path in _held:
         return True
     with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
+        return _lock(file.fileno(), path, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+def _lock(handle: int, path: Path, kind: int) -> bool:
+    """Lock an open file; return False if another process holds its lock."""
+    try:
+        fcntl.flock(handle, kind)
+    except BlockingIOError:
+        return False
+    except OSError as error:
+        if error.errno not in NO_LOCKS:
+            raise
+        raise LabError(
+            f"The file system of {path.parent} has no file locks.",
+            "set LAB_HOME and LAB_CACHE to folders of a local disk.",
+        ) from None
     return True

@@ -19,6 +19,7 @@ PURGED = (
     "bench",
     "campaign",
     "capstone",
+    "jupyter",
     "ladder",
     "ledger",
     "lessons",

@@ -45,6 +45,11 @@ RUNNING_STATES = ("STARTING", "RUNNING", "BACKOFF", "STOPPING")
 BAD_NAME, NOT_RUNNING = 10, 70
 STOP_TIMEOUT_S = 120
 
+OUT_OF_REACH = (
+    "The servers of this LAB_HOME run, but this terminal does not reach them: it has another /tmp, "
+    "or /tmp was cleaned, or the folder was moved."
+)
+
 
 @dataclass(frozen=True)
 class Program:
@@ -85,6 +90,8 @@ def ensure_supervisor() -> None:
     with lab_lock():
         if is_running():
             return
+        if unreachable():
+            raise LabError(OUT_OF_REACH, "use their terminal, or run: lab down; lab up")
         end_processes(marked_processes(supervised=True))
         replace_public_key()
         for description in _programs().glob("*"):
@@ -98,9 +105,16 @@ def is_running() -> bool:
     if not _socket().exists():
         return False
     try:
-        return _call("getPID") == int((folder("run", 0o700) / "supervisord.pid").read_text())
-    except (OSError, ValueError, xmlrpc.client.Error):
+        return _call("getPID") == _known_pid()
+    except (OSError, xmlrpc.client.Error):
         return False
+
+
+def _known_pid() -> int:
+    """Process id of the supervisor that this LAB_HOME started last; 0 if none is known."""
+    with contextlib.suppress(OSError, ValueError):
+        return int((folder("run", 0o700) / "supervisord.pid").read_text())
+    return 0
 
 
 def start(program: Program) -> None:
@@ -201,6 +215,8 @@ def shutdown() -> None:
             with contextlib.suppress(OSError, xmlrpc.client.Error):
                 _call("shutdown")
             wait_until_ended([supervisor], longest + 10)
+        if lost := unreachable():
+            end_processes(process_tree(lost.pid))
         end_processes(marked_processes())
         shutil.rmtree(_socket().parent, ignore_errors=True)
         if left := marked_processes():
@@ -208,6 +224,18 @@ def shutdown() -> None:
                 f"These processes do not end: {', '.join(str(p.pid) for p in left)}.",
                 "list them: ps -p PID -o pid,stat,args",
             )
+
+
+def unreachable() -> psutil.Process | None:
+    """Supervisor that works in this LAB_HOME, although this terminal does not see its socket.
+
+    The terminal has another /tmp, something cleaned /tmp, or LAB_HOME was moved meanwhile.
+    """
+    with contextlib.suppress(psutil.Error, OSError):
+        supervisor = psutil.Process(_known_pid())
+        if not _socket().exists() and os.path.samefile(supervisor.cwd(), folder("logs")):
+            return supervisor
+    return None
 
 
 def orphans() -> list[psutil.Process]:
@@ -251,6 +279,7 @@ class _Connection(xmlrpc.client.Transport):
 
 
 def _call(method: str, *arguments, timeout: float = 20):
+    _check_owner(_socket().parent)
     transport = _Connection(str(_socket()), timeout)
     with xmlrpc.client.ServerProxy("http://localhost/RPC2", transport=transport) as server:
         return getattr(server.supervisor, method)(*arguments)
@@ -265,8 +294,12 @@ def _socket() -> Path:
 
 
 def _make_socket_folder() -> None:
-    path = _socket().parent
-    path.mkdir(mode=0o700, exist_ok=True)
+    _socket().parent.mkdir(mode=0o700, exist_ok=True)
+    _check_owner(_socket().parent)
+
+
+def _check_owner(path: Path) -> None:
+    """Refuse a folder in which another user could listen in the place of the supervisor."""
     facts = path.lstat()
     if path.is_symlink() or facts.st_uid != os.getuid() or facts.st_mode & 0o077:
         raise LabError(f"{path} belongs to another user.", f"remove it: rm -r {path}")

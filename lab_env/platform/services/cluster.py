@@ -17,7 +17,7 @@ import psutil
 from lab_env.platform.errors import LabError
 from lab_env.platform.install.java import java_home, java_program
 from lab_env.platform.install.maven import pyspark_home
-from lab_env.platform.jvm import QUICK_COMPILER
+from lab_env.platform.jvm import QUICK_COMPILER, SAME_EVERYWHERE
 from lab_env.platform.processes import supervisor
 from lab_env.platform.processes.ports import accepts
 from lab_env.platform.processes.state import secrets, write_private
@@ -40,7 +40,7 @@ JVM = (
     "-Xmx256m",
     "-XX:+UseSerialGC",
     *QUICK_COMPILER,
-    "-Duser.timezone=UTC",
+    *SAME_EVERYWHERE,
     "-Dlog4j2.configurationFile=log4j2.properties",
 )
 

@@ -18,7 +18,7 @@ from lab_env.platform.install.archives import archive_folder, fetch_archive
 from lab_env.platform.install.cache import Progress
 from lab_env.platform.install.jars import fetch_jars, jar_folder
 from lab_env.platform.install.java import java_program
-from lab_env.platform.jvm import QUICK_COMPILER
+from lab_env.platform.jvm import QUICK_COMPILER, SAME_EVERYWHERE
 from lab_env.platform.processes.supervisor import Program
 from lab_env.platform.services.base import (
     Finding,
@@ -37,7 +37,7 @@ MEGABYTES = 17  # to fetch: the worker's jars and the connector
 PATIENCE_S = 60  # on a busy machine a task needs many seconds to stop
 OFFSETS = "offsets"  # the file that outlives a restart
 
-JVM = ("-Xmx256m", "-XX:+UseSerialGC", *QUICK_COMPILER, "-Duser.timezone=UTC")
+JVM = ("-Xmx256m", "-XX:+UseSerialGC", *QUICK_COMPILER, *SAME_EVERYWHERE)
 
 CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 

@@ -1,8 +1,10 @@
 """Checks this machine and this lab, and names the fix for each problem."""
 
 import os
+import resource
 import shutil
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -15,20 +17,23 @@ from lab_env.platform.install.versions import versions
 from lab_env.platform.jvm import exhaustion_in
 from lab_env.platform.processes import supervisor
 from lab_env.platform.processes.container import container_memory
-from lab_env.platform.processes.environment import JAVA_TEMPORARY, proxies
+from lab_env.platform.processes.environment import JAVA_TEMPORARY, left_out, proxies
+from lab_env.platform.processes.locks import is_free
 from lab_env.platform.processes.ports import port_is_free
 from lab_env.platform.processes.state import folder, home
 from lab_env.platform.processes.system import check_user, is_noexec, is_wsl, memory
 from lab_env.platform.processes.tree import resident_bytes
 from lab_env.platform.services.base import Finding, NotReady
 from lab_env.platform.services.manager import exposure
+from lab_env.platform.services.minio import disk_refused
 from lab_env.platform.services.minio_program import find_minio
 from lab_env.platform.services.registration import SERVICES
-from lab_env.platform.settings import settings
+from lab_env.platform.settings import settings, unknown_variables
 
 GIGABYTE = 1e9
 NEEDED_MEMORY = 4  # gigabytes, for services, Spark and load together
 COMFORTABLE_DISK, LEAST_DISK = 5, 1  # gigabytes
+NEEDED_FILES = 4096
 
 
 def run_checks() -> list[Finding]:
@@ -54,8 +59,12 @@ def run_checks() -> list[Finding]:
         "checksums": _checksums,
         **{service.name: service.diagnose for service in SERVICES.values()},
         "disk": _disk,
+        "locks": _locks,
+        "open files": _open_files,
+        "clock": _clock,
         "memory": _memory,
         "leftovers": _leftovers,
+        "reach": _reach,
         "ports": _ports,
         "services": _services,
         "jvm": _exhausted,
@@ -106,7 +115,7 @@ def _python() -> Iterator[Finding]:
 
 def _packages() -> Iterator[Finding]:
     in_venv = Path(sys.prefix).resolve() == bootstrap.VENV.resolve()
-    if "CONDA_PREFIX" in os.environ and not in_venv:
+    if Path(sys.prefix, "conda-meta").exists() and not in_venv:
         yield Finding("packages", "ok", f"conda environment {sys.prefix}")
     elif bootstrap.is_complete():
         yield Finding("packages", "ok", "the versions of requirements.lock")
@@ -126,10 +135,9 @@ def _java() -> Iterator[Finding]:
 
 
 def _foreign_variables() -> Iterator[Finding]:
-    for name in ("SPARK_HOME", "SPARK_CONF_DIR", "PYTHONPATH", "PYTHONHOME", "HADOOP_CONF_DIR"):
-        if os.environ.get(name) and name not in settings().conf_folders:
-            fact = f"the lab's programs do not see {name}={os.environ[name]}"
-            yield Finding("environment", "ok", fact)
+    """List what the lab leaves out: variables of the user's other work, and no settings of ours."""
+    if found := sorted({*left_out, *unknown_variables()}):
+        yield Finding("environment", "ok", f"the lab's programs do not see {', '.join(found)}")
 
 
 def _proxy() -> Iterator[Finding]:
@@ -175,9 +183,40 @@ def _disk() -> Iterator[Finding]:
     for name, path in (("LAB_HOME", home()), ("LAB_CACHE", cache())):
         free = shutil.disk_usage(path).free / GIGABYTE
         verdict = "ok" if free >= COMFORTABLE_DISK else "warn" if free >= LEAST_DISK else "fail"
+        if name == "LAB_HOME" and disk_refused(path):
+            yield Finding("disk", "fail", f"{disk_refused(path)} ({path})", "free some space")
+            continue
         fix = f"free some space, or set {name} to a folder on a larger disk"
         fact = f"{free:.1f} GB free in {name}={path}"
         yield Finding("disk", verdict, fact, "" if verdict == "ok" else fix)
+
+
+def _locks() -> Iterable[Finding]:
+    """Try a lock where the lab needs one; a file system without locks raises the error."""
+    for lock in (folder("run", 0o700) / "lock", cache() / "lock"):
+        if os.access(lock.parent, os.W_OK):
+            is_free(lock)
+    return ()
+
+
+def _open_files() -> Iterator[Finding]:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if 0 < most < NEEDED_FILES:
+        fact = f"a program may open {most} files; MinIO and Kafka need up to {NEEDED_FILES}"
+        yield Finding("open files", "warn", fact, f"raise the limit: ulimit -Hn {NEEDED_FILES}")
+
+
+def _clock() -> Iterator[Finding]:
+    """Compare the clock with files that the lab has written: Hudi's instants must not go back."""
+    newest = max((log.stat().st_mtime for log in folder("logs").glob("*.log")), default=0)
+    if newest > time.time() + 60:
+        fact = f"the clock is {newest - time.time():.0f} s behind the newest log of the lab"
+        yield Finding("clock", "warn", fact, "set it right, or start anew: lab down --purge")
+
+
+def _reach() -> Iterator[Finding]:
+    if supervisor.unreachable():
+        yield Finding("leftovers", "fail", supervisor.OUT_OF_REACH, "run: lab down; lab up")
 
 
 def _memory() -> Iterator[Finding]:

@@ -16,7 +16,7 @@ from lab_env.platform.errors import LabError
 from lab_env.platform.install.cache import Progress
 from lab_env.platform.install.jars import fetch_jars, jar_folder
 from lab_env.platform.install.java import java_program
-from lab_env.platform.jvm import QUICK_COMPILER
+from lab_env.platform.jvm import QUICK_COMPILER, SAME_EVERYWHERE
 from lab_env.platform.processes.state import read_state, update_state
 from lab_env.platform.processes.supervisor import Program
 from lab_env.platform.services.base import Finding, NotReady, Service, run_tool, write_properties
@@ -50,7 +50,7 @@ PROPERTIES = {
 # Only the quick compiler: this broker lives minutes to hours and mostly copies bytes. Measured in
 # processor seconds until it answers, and after 900,000 messages of 300 bytes: 4.0 and 7.7 with the
 # quick compiler alone, 5.3 and 10.7 with both.
-JVM = ("-Xmx384m", "-XX:+UseSerialGC", *QUICK_COMPILER)
+JVM = ("-Xmx384m", "-XX:+UseSerialGC", *QUICK_COMPILER, *SAME_EVERYWHERE)
 
 MILESTONES = (
     "kafka.server.KafkaRaftServer",

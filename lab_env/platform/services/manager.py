@@ -9,6 +9,7 @@ from lab_env.platform.errors import LabError
 from lab_env.platform.install.announced import wait_for_set_up
 from lab_env.platform.install.cache import cache_lock
 from lab_env.platform.processes import supervisor
+from lab_env.platform.processes.ports import release_ports
 from lab_env.platform.processes.state import lab_lock, purge_home
 from lab_env.platform.processes.system import check_user
 from lab_env.platform.processes.tree import resident_bytes
@@ -58,6 +59,8 @@ def up(names: Sequence[str] | None = None, progress: Callable[[str], None] = pri
         except LabError:
             _stop_failed(own)
             raise
+        finally:
+            release_ports()
     return _endpoints()
 
 

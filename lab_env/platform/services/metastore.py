@@ -13,14 +13,14 @@ from lab_env.platform.install.cache import Progress
 from lab_env.platform.install.jars import fetch_jars, jar_folder
 from lab_env.platform.install.java import java_program
 from lab_env.platform.install.maven import pyspark_home
-from lab_env.platform.jvm import QUICK_COMPILER
+from lab_env.platform.jvm import QUICK_COMPILER, SAME_EVERYWHERE
 from lab_env.platform.processes.supervisor import Program
 from lab_env.platform.services import glue, hive
 from lab_env.platform.services.base import LOG4J2, NotReady, Service
 from lab_env.platform.services.minio import credentials, credentials_as
 from lab_env.platform.settings import settings
 
-JAVA_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", *QUICK_COMPILER, "-Duser.timezone=UTC")
+JAVA_OPTIONS = ("-Xmx256m", "-XX:+UseSerialGC", *QUICK_COMPILER, *SAME_EVERYWHERE)
 
 PROPERTIES = {
     # Relative to the working folder: a path may contain characters with a meaning in a JDBC URL.

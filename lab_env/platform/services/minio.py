@@ -1,8 +1,10 @@
 """MinIO, the object store that holds every table and checkpoint."""
 
+import shutil
 import subprocess
 import urllib.error
 from collections.abc import Iterator
+from pathlib import Path
 
 from lab_env.platform.errors import LabError
 from lab_env.platform.install.cache import Progress
@@ -13,6 +15,8 @@ from lab_env.platform.processes.supervisor import Program
 from lab_env.platform.services.base import Finding, NotReady, Service, open_local
 from lab_env.platform.services.minio_program import find_minio, minio_on_path, objection
 from lab_env.platform.settings import Endpoints, machine_credentials, settings
+
+LEAST_FREE = 0.01  # of the disk
 
 
 class MinIO(Service):
@@ -41,6 +45,8 @@ class MinIO(Service):
         found = find_minio()
         if found is None:
             raise LabError("MinIO is not installed.", "run: make setup")
+        if why := disk_refused(self.folder):
+            raise LabError(why, "free some space, or set LAB_HOME to a folder on another disk")
         keys = secrets()
         # Paths are relative to the working folder: MinIO interprets braces and dots in a path.
         return Program(
@@ -145,6 +151,16 @@ class MinIO(Service):
         else:
             version = "".join(answer.stdout.splitlines()[:1])
             yield Finding(self.name, "ok", f"{version} from {found.origin} ({found.path})")
+
+
+def disk_refused(folder: Path) -> str:
+    """Say why MinIO would accept no write on the disk of a folder; empty if it does."""
+    free, total = shutil.disk_usage(folder).free, shutil.disk_usage(folder).total
+    if free >= LEAST_FREE * total:
+        return ""
+    return (
+        f"MinIO refuses writes on a disk with less than 1 % free; this one has {free / 1e9:.1f} GB"
+    )
 
 
 def _ensure_bucket(client, create: bool) -> None:

@@ -13,7 +13,7 @@ from lab_env.platform.install.archives import archive_folder, fetch_archive, mis
 from lab_env.platform.install.cache import Progress
 from lab_env.platform.install.java import fetch_java, wheel_java_home
 from lab_env.platform.install.versions import versions
-from lab_env.platform.jvm import JOL_OPTIONS, QUICK_COMPILER
+from lab_env.platform.jvm import JOL_OPTIONS, QUICK_COMPILER, SAME_EVERYWHERE
 from lab_env.platform.processes.supervisor import Program
 from lab_env.platform.processes.system import memory
 from lab_env.platform.services.base import (
@@ -36,6 +36,7 @@ JAVA_OPTIONS = (
     # Start-up takes 13 processor seconds with the quick compiler alone, twice that with both.
     *QUICK_COMPILER,
     *JOL_OPTIONS,
+    *SAME_EVERYWHERE,
     # Trino's own launcher sets these three; without them the log begins with warnings.
     "-XX:+EnableDynamicAgentLoading",
     "--enable-native-access=ALL-UNNAMED",

@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from lab_env.platform.errors import LabError
 from lab_env.platform.install.java import java_program
 from lab_env.platform.install.maven import pyspark_home
-from lab_env.platform.jvm import QUICK_COMPILER
+from lab_env.platform.jvm import QUICK_COMPILER, SAME_EVERYWHERE
 from lab_env.platform.processes.supervisor import Program
 from lab_env.platform.services.base import LOG4J2, NotReady, Service, write_properties
 from lab_env.platform.settings import settings
@@ -37,6 +37,7 @@ JVM = (
     "-Xmx128m",
     "-XX:+UseSerialGC",
     *QUICK_COMPILER,
+    *SAME_EVERYWHERE,
     # A lock is a few hundred bytes, so no 64 MB log is preallocated. A killed process loses nothing
     # without fsync; only a power failure could.
     "-Dzookeeper.preAllocSize=1024",
