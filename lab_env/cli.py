@@ -1262,6 +1262,8 @@ def _warn() -> None:
 
 def _show(error: LabError) -> None:
     err.print(f"[red]{escape(error.what)}[/]")
+    for note in getattr(error, "__notes__", ()):
+        err.print(escape(note))
     if error.log:
         err.print("Last lines of its log:")
         err.print(escape(error.log.rstrip()))
@@ -1271,8 +1273,12 @@ def _show(error: LabError) -> None:
 
 def _unexpected() -> LabError:
     """Write the traceback to a file; the user gets one sentence."""
-    summary = traceback.format_exception_only(sys.exc_info()[1])[-1].strip()
-    what = f"Something unexpected happened: {summary.splitlines()[0]}"
+    error = sys.exc_info()[1]
+    # The place of a syntax error comes before it, indented; the notes come after it.
+    lines = (line for line in traceback.format_exception_only(error) if line[0] != " ")
+    summary = next(lines).splitlines()[0]
+    notes = getattr(error, "__notes__", ())
+    what = "\n".join([f"Something unexpected happened: {summary}", *notes])
     details = f"{datetime.now().isoformat()} {sys.argv[1:]}\n{traceback.format_exc()}\n"
     try:
         from lab_env.platform.processes.state import folder

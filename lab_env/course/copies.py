@@ -11,6 +11,8 @@ import platform
 from pathlib import Path
 
 from lab_env.platform.errors import LabError
+from lab_env.platform.processes.locks import exclusive
+from lab_env.platform.processes.state import folder
 from lab_env.platform.settings import REPOSITORY, settings
 
 LESSONS = REPOSITORY / "notebooks"
@@ -51,12 +53,13 @@ def make_copies() -> list[str]:
     Returns the copies that were left unchanged although they are outdated.
     """
     kept = []
-    for lesson in sorted(LESSONS.rglob("*.ipynb")):
-        name = str(lesson.relative_to(LESSONS))
-        if not was_worked_on(name):
-            take(name)
-        elif _origins().get(name) not in _digests(lesson):
-            kept.append(name)
+    with _lock():
+        for lesson in sorted(LESSONS.rglob("*.ipynb")):
+            name = str(lesson.relative_to(LESSONS))
+            if not was_worked_on(name):
+                take(name)
+            elif _origins().get(name) not in _digests(lesson):
+                kept.append(name)
     return kept
 
 
@@ -80,8 +83,9 @@ def take(name: str) -> Path:
     text = json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"
     # Noted first: a run killed in between leaves an old copy that counts as worked on, and is kept.
     digest = _digest(json.dumps(notebook["cells"]).encode())
-    _replace(_notes(), json.dumps(_origins() | {name: digest}, indent=1))
-    _replace(copy, text)
+    with _lock():
+        _replace(_notes(), json.dumps(_origins() | {name: digest}, indent=1))
+        _replace(copy, text)
     return copy
 
 
@@ -93,6 +97,11 @@ def name_of(lesson: str) -> str:
             f"There is no lesson {lesson!r}.", "choose one from the README's lesson map."
         )
     return found[0].name
+
+
+def _lock():
+    """Let only one command at a time change copies and their notes."""
+    return exclusive(folder("run", 0o700) / "copies.lock")
 
 
 def _notes() -> Path:

@@ -64,7 +64,7 @@ class Exercises:
             raise
         if outcome.passed:
             self.solved.add(exercise_id)
-        attempts = progress.record_outcome(exercise_id, outcome.kind)
+        attempts = progress.record_outcome(exercise, outcome.kind)
         if self.watcher:
             self.watcher.checked(exercise_id, outcome.kind, attempts, outcome.text)
         seconds = time.monotonic() - began
@@ -81,7 +81,7 @@ class Exercises:
         """Return an exercise's next hint; once all have been shown, the last one again."""
         exercise = registry.exercise(exercise_id, self.folder)
         exercise_id, hints = exercise.id, exercise.hints
-        number = progress.next_hint(exercise_id, len(hints))
+        number = progress.next_hint(exercise)
         title = f"Exercise {exercise_id}: hint {number + 1} of {len(hints)}"
         text = hints[number]
         if number + 1 == len(hints):
@@ -92,12 +92,12 @@ class Exercises:
         """Return the solution after a first attempt; once passed, also the other right answers."""
         exercise = registry.exercise(exercise_id, self.folder)
         exercise_id = exercise.id
-        if not progress.attempted(exercise_id):
+        if not progress.attempted(exercise):
             return Card(
                 f"Exercise {exercise_id}: the solution waits for your first attempt",
                 f'Fill in the cell and run it, or ask for a hint: `lab.hint("{exercise_id}")`.',
             )
-        ways = [exercise.solution, *(exercise.right if progress.passed(exercise_id) else ())]
+        ways = [exercise.solution, *(exercise.right if progress.passed(exercise) else ())]
         title = "one solution" if len(ways) == 1 else f"{len(ways)} right ways"
         return Card(f"Exercise {exercise_id}: {title}", code="\n\n\n# Or:\n".join(ways))
 

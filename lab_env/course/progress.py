@@ -1,6 +1,8 @@
 """Stores a learner's progress in a small file: outcomes, hints, predictions, climbs.
 
-Several notebooks may run at the same time, so every change is atomic and made under a lock.
+Several notebooks may run at the same time, so every change is atomic and made under a lock. An
+outcome is kept with a hash of its task. If an update has changed the task, the exercise counts as
+not attempted; an outcome from before there were hashes stays valid.
 """
 
 import fcntl
@@ -13,7 +15,7 @@ from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 
-from lab_env.course.registry import LessonEntry
+from lab_env.course.registry import Exercise, LessonEntry
 from lab_env.platform.display.html import table
 from lab_env.platform.errors import LabError
 from lab_env.platform.settings import settings
@@ -22,7 +24,7 @@ from lab_env.platform.settings import settings
 def progress_file() -> Path:
     """Return the progress file's path: `LAB_PROGRESS`, by default `progress.json` in LAB_HOME."""
     chosen = settings()
-    return (chosen.progress or chosen.home / "progress.json").expanduser().resolve()
+    return chosen.progress or chosen.home / "progress.json"
 
 
 def read() -> dict:
@@ -51,7 +53,7 @@ def change(edit: Callable[[dict], None]) -> dict:
     return kept
 
 
-def record_outcome(exercise_id: str, kind: str) -> int:
+def record_outcome(exercise: Exercise, kind: str) -> int:
     """Record an attempt and return the attempts so far; a stub is not counted and returns 0.
 
     A passed exercise stays passed.
@@ -60,35 +62,48 @@ def record_outcome(exercise_id: str, kind: str) -> int:
         return 0
 
     def edit(kept: dict) -> None:
-        entry = kept["exercises"].setdefault(exercise_id, {})
+        entry = _entry(kept, exercise)
         entry["attempts"] = entry.get("attempts", 0) + 1
         if entry.get("outcome") != "passed":
             entry["outcome"] = kind
             entry["at"] = _now()
+        kept["exercises"][exercise.id] = entry
 
-    return change(edit)["exercises"][exercise_id]["attempts"]
+    return change(edit)["exercises"][exercise.id]["attempts"]
 
 
-def next_hint(exercise_id: str, available: int) -> int:
+def next_hint(exercise: Exercise) -> int:
     """Record that a hint is shown; return its index, which does not go beyond the last hint."""
     number = 0
 
     def edit(kept: dict) -> None:
         nonlocal number
-        entry = kept["exercises"].setdefault(exercise_id, {})
-        number = min(entry.get("hints", 0), available - 1)
-        entry["hints"] = number + 1
+        entry = _entry(kept, exercise)
+        number = min(entry.get("hints", 0), len(exercise.hints) - 1)
+        kept["exercises"][exercise.id] = entry | {"hints": number + 1}
 
     change(edit)
     return number
 
 
-def attempted(exercise_id: str) -> bool:
-    return read()["exercises"].get(exercise_id, {}).get("attempts", 0) > 0
+def attempted(exercise: Exercise) -> bool:
+    return _entry(read(), exercise).get("attempts", 0) > 0
 
 
-def passed(exercise_id: str) -> bool:
-    return read()["exercises"].get(exercise_id, {}).get("outcome") == "passed"
+def passed(exercise: Exercise) -> bool:
+    return _entry(read(), exercise).get("outcome") == "passed"
+
+
+def _entry(kept: dict, exercise: Exercise) -> dict:
+    """Return what is stored of an exercise, with its task; nothing else if the task has changed."""
+    stored = {} if _is_outdated(kept, exercise) else kept["exercises"].get(exercise.id, {})
+    return stored | {"task": exercise.task}
+
+
+def _is_outdated(kept: dict, exercise: Exercise) -> bool:
+    """True if an update has changed the task of what is stored."""
+    stored = kept["exercises"].get(exercise.id, {})
+    return stored.get("task", exercise.task) != exercise.task
 
 
 def keep_prediction(prediction_id: str, **values: object) -> dict:
@@ -174,7 +189,7 @@ class CourseProgress:
 
     def open_exercises(self, lesson: LessonEntry) -> list[str]:
         """Return the ids of a lesson's exercises that have not been passed."""
-        return [e.id for e in lesson.exercises if self._outcome(e.id) != "passed"]
+        return [e.id for e in lesson.exercises if self._outcome(e) != "passed"]
 
     def after(self, exercise_id: str) -> tuple[str, str]:
         """Return a sentence and a link to the next lesson; both are empty until all are passed."""
@@ -188,15 +203,24 @@ class CourseProgress:
             return f"{done} That was the last lesson.", ""
         return f"{done} Next: lesson {following.number}.", f"{following.name}.ipynb"
 
-    def _outcome(self, exercise_id: str) -> str:
-        return self.kept["exercises"].get(exercise_id, {}).get("outcome", "")
+    def _outcome(self, exercise: Exercise) -> str:
+        return _entry(self.kept, exercise).get("outcome", "")
+
+    def _outdated(self) -> list[str]:
+        """Return the line about tried exercises that an update has changed, if there are any."""
+        every = [e for lesson in self.lessons.values() for e in lesson.exercises]
+        tried = (e for e in every if "outcome" in self.kept["exercises"].get(e.id, {}))
+        number = sum(_is_outdated(self.kept, e) for e in tried)
+        text = f"Changed by an update, so not attempted: {number} of {len(every)} exercises."
+        return [text] if number else []
 
     def _passed(self, lesson: LessonEntry) -> str:
         number = len(lesson.exercises)
         return f"{number - len(self.open_exercises(lesson))} of {number} passed"
 
     def _state(self, lesson: LessonEntry) -> str:
-        words = [f"{i} {self._outcome(i)}".strip() for i in self.open_exercises(lesson)]
+        outcomes = {e.id: self._outcome(e) for e in lesson.exercises}
+        words = [f"{i} {kind}".strip() for i, kind in outcomes.items() if kind != "passed"]
         return self._passed(lesson) + (f"; open: {', '.join(words)}" if words else "")
 
     def __repr__(self) -> str:
@@ -210,14 +234,15 @@ class CourseProgress:
         if later := self.lessons.keys() - begun:
             lines.append(f"not begun: {' '.join(sorted(later))}")
         ladder = [textwrap.fill(line, 78, subsequent_indent="  ") for line in self._ladder()]
-        return "\n".join([*lines, *ladder, self.total()])
+        return "\n".join([*lines, *ladder, *self._outdated(), self.total()])
 
     def _repr_html_(self) -> str:
         tables = [table(("lesson", "", "exercises"), self.rows(), align="left")]
         if self.predictions():
             heads = ("prediction", "you expected", "measured")
             tables.append(table(heads, self.predictions(), align="left"))
-        sentences = "".join(f"<p>{escape(text)}</p>" for text in (self.total(), *self._ladder()))
+        lines = (self.total(), *self._outdated(), *self._ladder())
+        sentences = "".join(f"<p>{escape(text)}</p>" for text in lines)
         return sentences + "".join(tables)
 
     def _ladder(self) -> list[str]:

@@ -1,6 +1,7 @@
 """Reads the exercises of all lessons from the lessons' sources."""
 
 import difflib
+import hashlib
 import re
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -47,6 +48,14 @@ class Exercise:
     right: tuple[str, ...] = ()
     equivalent: dict[str, str] = field(default_factory=dict)
     uses: str = ""
+
+    @property
+    def task(self) -> str:
+        """Short hash of the title and of what is handed in, which change with the task.
+
+        The wording of the task is not part of it: it changes more often than what is to be done.
+        """
+        return hashlib.sha256(f"{self.title}\n{self.answer}".encode()).hexdigest()[:8]
 
 
 @dataclass(frozen=True)

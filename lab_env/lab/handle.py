@@ -378,7 +378,7 @@ class Lab:
 
     def proof(self, claim: str) -> AbstractContextManager[None]:
         """Check a claim of the lesson's text; if it fails, a card shows how your run differs."""
-        return proof(claim)
+        return proof(claim, self.lesson)
 
     def progress(self) -> CourseProgress:
         """Return your progress through the whole course."""

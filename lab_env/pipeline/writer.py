@@ -41,6 +41,8 @@ STARTING = "the start"
 MAX_OFFSETS = 100_000
 MOST_BYTES = 8_000_000  # of progress.jsonl: some 10,000 batches
 START_SECONDS = 180.0  # session, first tables and first batches, on a busy machine
+LOOK_SECONDS = 0.5  # between two looks of the watchdog
+MOST_BETWEEN_LOOKS = 4 * LOOK_SECONDS  # a longer time is a pause of this process
 
 
 @dataclass(frozen=True)
@@ -110,11 +112,33 @@ def command(job_file: Path) -> list[str]:
     return [sys.executable, "-m", "lab_env.pipeline.writer", str(job_file)]
 
 
-class ProgressLog:
-    """Writes one log line per batch, and the writer's current state; the clock is monotonic."""
+class AwakeClock:
+    """Monotonic clock that skips the pauses of this process; the watchdog keeps asking it.
 
-    def __init__(self, folder: Path, clock: Callable[[], float] = time.monotonic):
-        self._clock = clock
+    While a laptop sleeps or a container is paused, no query can make progress, so that time must
+    not count as a hang.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic):
+        self._clock, self._lock = clock, threading.Lock()
+        self._last, self._awake = clock(), 0.0
+
+    def __call__(self) -> float:
+        with self._lock:
+            now = self._clock()
+            self._awake += min(now - self._last, MOST_BETWEEN_LOOKS)
+            self._last = now
+            return self._awake
+
+
+class ProgressLog:
+    """Writes one log line per batch, and the writer's current state.
+
+    The clock is monotonic; by default, it skips the pauses of this process.
+    """
+
+    def __init__(self, folder: Path, clock: Callable[[], float] | None = None):
+        self._clock = clock = clock or AwakeClock()
         self._path = folder / "progress.jsonl"
         self._log_order = _log_order(self._path)
         self._progress = self._path.open("a", buffering=1)
@@ -397,8 +421,10 @@ def claim(endpoints: Endpoints, job: Job, sink: str) -> dict[str, str]:
     return claimed | reachable | job.hudi | locked
 
 
-def _failed(job: Job, progress_log: ProgressLog, query, source: TopicWatch | None) -> int:
-    if source:
+def _failed(
+    job: Job, progress_log: ProgressLog, query, source: TopicWatch | landing.LandingThread | None
+) -> int:
+    if isinstance(source, TopicWatch):
         source.check_id()
     error = explained(query.exception(), Path(job.log))
     error = progress_log.end("failed", error, query.name)
@@ -425,7 +451,7 @@ def _watch(job: Job, progress_log: ProgressLog) -> None:
 
     def watch() -> None:
         while not (hung := progress_log.hung()):
-            time.sleep(0.5)
+            time.sleep(LOOK_SECONDS)
         sink, seconds = hung
         dump = Path(job.folder) / "threads.txt"
         why = explained(_no_progress(job, sink, seconds), Path(job.log))

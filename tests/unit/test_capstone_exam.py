@@ -1,14 +1,18 @@
 """Parts of an exam that need no service: its record, the certificate, and packing the job."""
 
 import linecache
-import pickle
+import subprocess
+import sys
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
+from lab_env.lab.job import process
 from lab_env.lab.job.packing import pack
 from lab_env.lab.job.process import (
+    JobProcess,
     PendingWrite,
     describe_failure,
     largest_table,
@@ -22,8 +26,8 @@ from lab_env.platform.errors import LabError
 from lab_env.platform.settings import Endpoints
 
 ENDPOINTS = Endpoints("http://s3", "k", "s", "eu", "lake", "kafka:1")
-BASE = "s3a://lake/lesson-22/scratch/iot-1"
-T = "lesson-22/scratch/iot-1/readings"
+ROOT = "lesson-22/scratch/iot-1"
+BASE, T = f"s3a://lake/{ROOT}", f"{ROOT}/readings"
 LIFE = (
     {"delivery": "first", "place": "1:7", "event": "i1-1", "says": "reading, celsius 4.0"},
     {"delivery": "late", "place": "1:99", "event": "i1-9", "says": "correction, celsius <b>5</b>"},
@@ -43,8 +47,8 @@ RECORD = Record(
 )
 
 
-def refused(message="3 keys show an older event"):
-    phases = (RECORD.phases[0], Phase("kill", "refused", message=message))
+def refused():
+    phases = (RECORD.phases[0], Phase("kill", "refused", message="3 keys show an older event"))
     rest = tuple(Phase(name, "not run") for name in PHASES[2:])
     return replace(RECORD, phases=phases + rest, taken="2026-11-23T04:00:00+00:00", seed=5)
 
@@ -55,25 +59,24 @@ def objects(monkeypatch):
     held: dict[str, int] = {}
 
     def list_objects(endpoints, prefix):
-        for key in sorted(held):
-            if key.startswith(prefix):
-                yield store.StoredObject(key, held[key], None)
+        keys = (key for key in sorted(held) if key.startswith(prefix))
+        return (store.StoredObject(key, held[key], None) for key in keys)
 
     monkeypatch.setattr(store, "list_objects", list_objects)
     return held
 
 
-def test_a_record_survives_its_file():
+def test_a_record_survives_its_file_and_tells_its_phases_in_words():
     assert Record.from_json(RECORD.to_json()) == RECORD
     assert RECORD.passed and not refused().passed
     assert refused().refusal == "3 keys show an older event"
+    said = certificate.phases_text(refused())
+    assert "2 kill: refused" in said and "6 footprint: not run" in said
 
 
-@pytest.mark.parametrize(
-    ("visible", "said"), [(None, "unknown"), (0, "none"), (7, "some"), (60, "all")]
-)
-def test_what_a_query_shows_after_the_kill_is_one_of_the_choices(visible, said):
-    assert replace(RECORD, killed_rows=60, visible_after_kill=visible).visible == said
+def test_what_a_query_shows_after_the_kill_is_one_of_the_choices():
+    for visible, said in {None: "unknown", 0: "none", 7: "some", 60: "all"}.items():
+        assert replace(RECORD, killed_rows=60, visible_after_kill=visible).visible == said
 
 
 def test_the_certificate_shows_the_run_offline_and_escapes_what_learners_write():
@@ -106,11 +109,6 @@ def test_the_newest_passed_exam_gets_the_certificate(tmp_path, monkeypatch):
         certificate.newest_passed("fraud")
 
 
-def test_phases_are_told_in_words_too():
-    said = certificate.phases_text(refused())
-    assert "2 kill: refused" in said and "6 footprint: not run" in said
-
-
 def test_a_variant_that_does_not_exist_is_refused_with_those_that_do():
     with pytest.raises(LabError, match="no variant 'taxi'"):
         variant_named("taxi")
@@ -138,9 +136,9 @@ def test_the_tables_are_found_wherever_they_lie_without_their_metadata_tables(ob
         f"{T}/.hoodie/hoodie.properties": 1,
         f"{T}/.hoodie/metadata/.hoodie/hoodie.properties": 1,
         f"{T}/a.parquet": 100,
-        "lesson-22/scratch/iot-1/deep/dead/.hoodie/hoodie.properties": 500,
-        "lesson-22/scratch/iot-1/deep/dead/b.parquet": 10,
-        "lesson-22/scratch/iot-12/x/.hoodie/hoodie.properties": 1,
+        f"{ROOT}/deep/dead/.hoodie/hoodie.properties": 500,
+        f"{ROOT}/deep/dead/b.parquet": 10,
+        f"{ROOT}2/x/.hoodie/hoodie.properties": 1,
     }
     assert tables_below(ENDPOINTS, BASE) == [f"{BASE}/deep/dead", f"{BASE}/readings"]
     assert largest_table(ENDPOINTS, BASE) == f"{BASE}/readings"
@@ -157,48 +155,21 @@ def test_the_tables_are_found_wherever_they_lie_without_their_metadata_tables(ob
     ],
 )
 def test_files_beside_the_tables_and_the_checkpoints_are_found(objects, key, beside):
-    root = "lesson-22/scratch/iot-1"
     for known in ("readings/.hoodie/hoodie.properties", "stream/metadata", key):
-        objects[f"{root}/{known}"] = 1
+        objects[f"{ROOT}/{known}"] = 1
     exam = object.__new__(Exam)
     exam.lab, exam.base = SimpleNamespace(endpoints=ENDPOINTS), BASE
     assert exam.has_other_files() is beside
-
-
-def functions(code: str) -> dict:
-    names: dict = {"__name__": "__main__"}
-    exec(compile(code, "<notebook>", "exec"), names)
-    return names
-
-
-GOOD = """
-from pyspark.sql import functions as F
-FACTOR = 3
-def helper(x):
-    return x * FACTOR
-def build(spark, source, base):
-    return helper(source)
-def answers(spark, base):
-    return {"a": base}
-"""
-
-
-def test_functions_travel_with_what_they_use():
-    names = functions(GOOD)
-    sent = pickle.loads(pack(build=names["build"], answers=names["answers"]))
-    assert sent["build"](None, 5, "") == 15 and sent["answers"](None, "b") == {"a": "b"}
 
 
 Lab = type("Lab", (), {"__module__": "lab_env.lab.handle"})  # stands in for the lesson's handle
 
 
 def test_what_belongs_to_the_notebook_is_named_also_behind_a_helper():
-    names = functions(GOOD.replace("x * FACTOR", "lab.base"))
-    names["lab"] = Lab()
+    names = {"__name__": "__main__", "lab": Lab()}
+    exec("def helper(): return lab.base\ndef build(spark, source, base): return helper()", names)
     with pytest.raises(LabError, match="`build` uses `lab` of this notebook"):
-        pack(build=names["build"], answers=names["answers"])
-    with pytest.raises(LabError, match="`answers` is of type int, not a function"):
-        pack(build=functions(GOOD)["build"], answers=5)
+        pack(build=names["build"])
 
 
 def test_a_failure_names_the_line_of_the_learner():
@@ -208,3 +179,22 @@ def test_a_failure_names_the_line_of_the_learner():
     said = describe_failure(reply)
     assert said == "KeyError: 'x'. It was raised in `write_batch`: `raise KeyError('x')`"
     assert describe_failure(reply | {"readable": True, "why": "No column x."}) == "No column x."
+
+
+def test_a_job_that_has_ended_is_not_killed_when_python_ends(home, monkeypatch):
+    handlers, popen = [], subprocess.Popen
+
+    def start(command, **options):
+        return popen([sys.executable, "-c", "input()"], **options)
+
+    handled = SimpleNamespace(register=handlers.append, unregister=handlers.remove)
+    monkeypatch.setattr(process, "atexit", handled)
+    monkeypatch.setattr(process.subprocess, "Popen", start)
+    killed, ended = (JobProcess(ENDPOINTS, "lesson-22", "a.job") for _ in range(2))
+    assert len(handlers) == 2
+    killed.kill()
+    ended._process.communicate("")
+    give_up = time.monotonic() + 20
+    while handlers and time.monotonic() < give_up:
+        time.sleep(0.02)
+    assert handlers == []

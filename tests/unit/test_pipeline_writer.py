@@ -1,6 +1,7 @@
 """A writer's progress log lists each query's batches, and notices a query that hangs."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from fakes import Clock
@@ -8,7 +9,15 @@ from fakes import Clock
 from lab_env.pipeline import writer
 from lab_env.pipeline.changes import LOG_ENDS
 from lab_env.pipeline.checkpoint import Batch
-from lab_env.pipeline.writer import START_SECONDS, Job, ProgressLog, noted_batches
+from lab_env.pipeline.landing import LandingThread
+from lab_env.pipeline.writer import (
+    LOOK_SECONDS,
+    START_SECONDS,
+    AwakeClock,
+    Job,
+    ProgressLog,
+    noted_batches,
+)
 from lab_env.platform.errors import LabError
 
 
@@ -91,17 +100,9 @@ def test_the_diary_stays_small_and_keeps_how_far_a_databases_log_has_come(
 def test_one_silent_query_is_noticed_while_the_others_go_on(diary, clock):
     running(diary, "json", "mor")
     clock.now += 50
-    diary.note(progress("json", 1, second=1))
+    diary.note(progress("json", 1, second=1, ran=False))  # it is idle, and says so
     clock.now += 20
     assert diary.hung() == ("mor", 70)
-
-
-def test_an_idle_query_that_reports_does_not_hang(diary, clock):
-    running(diary, "json")
-    clock.now += 50
-    diary.note(progress("json", 1, second=1, ran=False))
-    clock.now += 50
-    assert diary.hung() is None
 
 
 def test_a_batch_may_last_as_long_as_its_tasks_go_on(diary, clock):
@@ -127,6 +128,23 @@ def test_a_first_batch_that_has_not_moved_yet_has_the_time_of_a_start(diary, clo
     assert diary.hung() == ("cow", START_SECONDS)
 
 
+def test_a_pause_of_the_whole_machine_is_not_a_hang(tmp_path, clock):
+    diary = ProgressLog(tmp_path, AwakeClock(clock))
+    running(diary, "cow")
+
+    def look_for(seconds: float):
+        for _ in range(int(seconds / LOOK_SECONDS)):
+            clock.now += LOOK_SECONDS
+            if found := diary.hung():
+                return found
+        return None
+
+    assert look_for(50) is None
+    clock.now += 3600
+    assert look_for(5) is None
+    assert look_for(5) == ("cow", 60)
+
+
 def test_a_query_that_has_ended_need_not_report(diary, clock):
     running(diary, "json", "mor")
     clock.now += 50
@@ -140,7 +158,7 @@ def test_a_query_that_has_ended_need_not_report(diary, clock):
 
 
 def test_a_batch_that_is_left_open_twice_is_named_with_its_offsets(diary, tmp_path):
-    batch = Batch(1, {0: 1200}, {0: 2400, 1: 7}, committed=False)
+    batch = Batch(1, {0: 1200, 2: 5}, {0: 2400, 1: 7, 2: 5}, committed=False)
     for sink in ("cow", "mor", "dead"):
         diary.found_open(sink, batch, "orders")
     diary.note(progress("cow", 1, second=1))
@@ -159,11 +177,12 @@ def test_a_batch_that_is_left_open_twice_is_named_with_its_offsets(diary, tmp_pa
     assert "mor" in everyone and "dead" in everyone and "cow" not in everyone
 
 
-def test_a_job_survives_being_written_down(tmp_path):
-    job = Job(
-        "w", "t", "s3a://b/x", str(tmp_path / "a folder"), "w.log", "jars", "java", sinks=("cow",)
-    )
-    assert Job.load(job.save()) == job
+def test_a_query_on_a_landed_stream_fails_with_its_own_reason(diary, tmp_path):
+    job = Job("w", "orders", "s3a://lake/w", str(tmp_path), str(tmp_path / "log"), "jars", "java")
+    query = SimpleNamespace(name="cow", exception=lambda: "The bucket is gone.")
+    assert writer._failed(job, diary, query, LandingThread(None, 5, 60)) == 1
+    told = json.loads((tmp_path / "state.json").read_text())
+    assert (told["state"], told["error"]) == ("failed", "The bucket is gone.")
 
 
 def test_the_first_word_on_how_it_ended_stands(diary, tmp_path):

@@ -198,6 +198,8 @@ class JobProcess:
         for line in self._process.stdout:
             self._replies.put(line)
         self._replies.put("")
+        self._process.wait()
+        atexit.unregister(self.kill)  # there is nothing left to kill
 
     def _reply(self) -> dict:
         try:

@@ -135,19 +135,27 @@ class Attack:
         for process in self._processes:  # its variables have the values of the rung before
             process.load(self._job)
         stage = Stage(self, rung)
-        held, fall = False, None
         try:
-            found = stage.run()
-            held = True
-        except Fell as why:
-            found, fall = str(why), stage.fall()
-        finally:
-            with ctrl_c_waits():
-                if not held:
-                    self.end()  # nothing may write into what is removed
-                stage.remove()
+            found, fall = stage.outcome()
+        except BaseException as error:
+            if failure := self._clear(stage, kill=True):
+                error.add_note(failure)
+            raise
+        held = fall is None
+        found = f"{found} {self._clear(stage, kill=not held)}".rstrip()
         seconds = round(time.monotonic() - began, 1)
         return Result(number, rung.title, self.target.promise, held, found, seconds, fall)
+
+    def _clear(self, stage: "Stage", kill: bool) -> str:
+        """Remove what a rung left behind; return a sentence if that fails."""
+        try:
+            with ctrl_c_waits():
+                if kill:
+                    self.end()  # nothing may write into what is removed
+                stage.remove()
+        except Exception as error:
+            return f"Its topic, output and ledger could not all be removed: {error}"
+        return ""
 
     def shrink(self, rung: Rung, fallen: Result, say: Callable[[str], object]) -> Result:
         """Run a rung again with fewer messages, at most three times, until it falls again.
@@ -243,6 +251,13 @@ class Stage:
             self._judge(number)
         found = f"{len(self._delivery)} messages, {len(self._looks[-1].rows)} rows"
         return f"{found}: the output matches the ledger.{self._killed}"
+
+    def outcome(self) -> tuple[str, Fall | None]:
+        """Run the rung; return what the ledger found, and the fall if there was one."""
+        try:
+            return self.run(), None
+        except Fell as why:
+            return str(why), self.fall()
 
     def fall(self) -> Fall:
         """Return what happened so far, after the output was wrong or the function failed."""

@@ -7,9 +7,10 @@ sinks, runs every query type, and compares each sink with the producer's ledger.
 import json
 import os
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,9 @@ from lab_env.pipeline.revenue import minutes_in_a_batch
 from lab_env.pipeline.sinks import FOLDERS, SINKS, start_query
 from lab_env.platform import services
 from lab_env.platform.brokers import broker
+from lab_env.platform.errors import LabError
 from lab_env.platform.processes import supervisor
+from lab_env.platform.processes.locks import exclusive
 from lab_env.platform.processes.state import folder
 from lab_env.platform.processes.tree import process_tree
 from lab_env.platform.settings import settings
@@ -41,6 +44,7 @@ TABLES = ("cow", "mor")
 MINUTES_BATCH = 20_000  # messages: a second batch must continue from the first one's state
 MINUTES_TITLE = "Revenue per minute, streamed and in a batch"
 SHORT_SECONDS = 120  # of load: for shorter runs the quick compiler alone is faster
+KEPT_COMMITS = 10  # by Hudi's cleaner (its default), compactions included
 
 
 @dataclass
@@ -106,9 +110,30 @@ class Tour:
 def main(seconds: int = SECONDS, rate: int = RATE, console: Console | None = None) -> int:
     """Run the tour and write its report to `LAB_HOME/tour`; return the exit status.
 
-    The status is 0 only if every sink agrees with the ledger.
+    The status is 0 only if every sink agrees with the ledger. A `LabError` is raised if another
+    tour of this lab is running, because each resets the tour's topic and tables.
     """
-    console = console or Console()
+    with _only_tour():
+        return _tour(seconds, rate, console or Console())
+
+
+@contextmanager
+def _only_tour() -> Generator[None]:
+    """Hold the lock of this lab's tour; it names the process that holds it."""
+    lock = folder("run", 0o700) / "tour.lock"
+
+    def refuse() -> None:
+        raise LabError(
+            f"A tour is already running: {lock.read_text().strip() or 'it has just begun'}.",
+            "wait until it ends, or stop it with Ctrl-C in its terminal.",
+        )
+
+    with exclusive(lock, on_wait=refuse):
+        lock.write_text(f"process {os.getpid()}, since {datetime.now():%H:%M:%S}\n")
+        yield
+
+
+def _tour(seconds: int, rate: int, console: Console) -> int:
     target = folder("tour")
     for stale in target.iterdir():  # an aborted tour must not leave an older one's success
         stale.unlink()
@@ -258,8 +283,7 @@ def _queries(spark, lab: Lab, store: StoreSamples) -> Iterator[dict]:
 
     for sink in TABLES:
         path = lab.path(FOLDERS[sink])
-        commits = sorted(store.completions[sink])
-        middle = commits[(len(commits) - 1) // 2]  # the first of two commits, so one follows it
+        middle = middle_commit(store.completions[sink])
         since = from_seconds(store.completions[sink][middle])
         kind, begin = "hoodie.datasource.query.type", "hoodie.datasource.read.begin.instanttime"
         queries = {
@@ -271,6 +295,17 @@ def _queries(spark, lab: Lab, store: StoreSamples) -> Iterator[dict]:
         for query, asked in queries.items():
             yield timed(sink, query, spark.read.format("hudi").options(**asked).load(path))
     yield timed("json", "all files", spark.read.schema(EVENT_DDL).json(lab.path(FOLDERS["json"])))
+
+
+def middle_commit(commits: Iterable[str]) -> str:
+    """Return the middle one of the newest commits, which the cleaner has certainly kept.
+
+    On the MOR table compactions count among the kept commits, so that some of the oldest writes in
+    this list may be gone, but not those of its newer half. Of two commits it is the first, so that
+    one follows it.
+    """
+    newest = sorted(commits)[-KEPT_COMMITS:]
+    return newest[(len(newest) - 1) // 2]
 
 
 def _keep_minutes(tour: Tour, lab: Lab, topic: str) -> None:
