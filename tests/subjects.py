@@ -49,8 +49,8 @@ SUBJECTS = {
         ("lab_env/pipeline/", "lab_env/platform/services/"),
     ),
     "eject": Subject(
-        "the ejected job agrees with the ledger after a kill",
-        ("lab_env/workbench/eject/", "lab_env/pipeline/"),
+        "the ejected job agrees with the ledger after a kill, and its tests pass on each Python",
+        ("lab_env/workbench/eject/", "lab_env/pipeline/", "pyproject.toml"),
     ),
     "engines": Subject(
         "metastore and Trino: partitions, kills, a lost store",
@@ -72,7 +72,10 @@ SUBJECTS = {
         "three more climbs and a fall",
         ("lab_env/lab/ladder/", "lab_env/lab/job/", "lab_env/lessons/"),
     ),
-    "seats": Subject("a room with twenty seats", ("lab_env/course/room/",)),
+    "seats": Subject(
+        "a room with twenty seats; twenty labs that start at once",
+        ("lab_env/course/room/", "lab_env/platform/processes/"),
+    ),
     "setup": Subject("set-up of a bare machine, its tour, the bundle, other Pythons", INSTALL),
     "store": Subject(
         "a tour on VersityGW, where it has been built",
@@ -83,7 +86,7 @@ SUBJECTS = {
         ("lab_env/tables/", "lab_env/platform/install/versions.toml"),
     ),
     "writer": Subject(
-        "backfill, transactions, cleaning, archived batches, a hanging writer",
+        "backfill, transactions, cleaning, archived batches, a hanging writer, a tour of 180 s",
         ("lab_env/pipeline/",),
     ),
 }

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from types import SimpleNamespace
-from unittest.mock import MagicMock
+from unittest.mock import MagicMock, patch
 
 import boto3
 import botocore.session
@@ -76,11 +76,20 @@ def deploy(stream: str = "none") -> None:
     client("cloudformation").create_stack(StackName=STACK, TemplateBody=json.dumps(body))
 
 
-def lab(*arguments: str, typed: str | None = None, monkeypatch=None):
+def lab(*arguments: str, typed: str | None = None):
     """Run a `lab cloud` command in this process; `typed` is the user's answer at a terminal."""
-    if typed is not None:
-        monkeypatch.setattr("lab_env.cli._at_terminal", lambda: True)
-    return CliRunner().invoke(app, ["cloud", *arguments, "--region", REGION], input=typed)
+    with patch("lab_env.cli._at_terminal", return_value=typed is not None):
+        return CliRunner().invoke(app, ["cloud", *arguments, "--region", REGION], input=typed)
+
+
+def submitted() -> dict:
+    """Return what `lab cloud job` submits to Spark."""
+    return json.loads(lab("job", STACK).stdout)["jobDriver"]["sparkSubmit"]
+
+
+def is_untouched() -> bool:
+    """Return True if the stack is there, and its job runs."""
+    return job_states() == {"RUNNING"} and stack.Account(REGION).stack(STACK) is not None
 
 
 def objects() -> int:
@@ -96,12 +105,8 @@ def fill() -> None:
 
 def job_states() -> set[str]:
     emr = client("emr-serverless")
-    found = emr.list_applications()["applications"]
-    return {
-        run["state"]
-        for one in found
-        for run in emr.list_job_runs(applicationId=one["id"])["jobRuns"]
-    }
+    ids = [one["id"] for one in emr.list_applications()["applications"]]
+    return {run["state"] for one in ids for run in emr.list_job_runs(applicationId=one)["jobRuns"]}
 
 
 # ---- lab cloud env -------------------------------------------------------------------------------
@@ -114,18 +119,11 @@ def test_the_settings_of_a_stack_are_lines_that_a_shell_and_the_lab_take(emulato
     script = f"{done.stdout}\n{shlex.quote(sys.executable)} -c {shlex.quote(SHOW)}"
     shell = subprocess.run(
         ["sh", "-c", script],
-        capture_output=True,
-        text=True,
-        cwd=REPOSITORY,
+        capture_output=True, text=True, cwd=REPOSITORY, timeout=60,
         env=os.environ | {"LAB_S3_ACCESS_KEY": "of another store"},
-        timeout=60,
-    )
-    assert shell.stdout.split() == [
-        f"https://s3.{REGION}.amazonaws.com",
-        REGION,
-        BUCKET,
-        "False",
-    ], shell.stderr
+    )  # fmt: skip
+    wanted = [f"https://s3.{REGION}.amazonaws.com", REGION, BUCKET, "False"]
+    assert shell.stdout.split() == wanted, shell.stderr
 
 
 def test_what_is_not_wired_yet_is_a_comment_and_no_setting(emulator):
@@ -178,10 +176,8 @@ def test_a_stack_of_somebody_else_is_left_alone(emulator, verb):
 )
 def test_a_stack_that_is_not_complete_is_not_used(emulator, monkeypatch, status, what, next_step):
     deploy()
-    ask = stack.Account.stack
-    monkeypatch.setattr(
-        stack.Account, "stack", lambda self, name: replace(ask(self, name), status=status)
-    )
+    found = replace(stack.Account(REGION).stack(STACK), status=status)
+    monkeypatch.setattr(stack.Account, "stack", lambda self, name: found)
     with pytest.raises(LabError, match=what) as error:
         stack.Account(REGION).complete_stack(STACK)
     assert next_step in error.value.next_step
@@ -215,17 +211,13 @@ def test_an_answer_of_aws_becomes_one_sentence(code, what):
 # ---- lab cloud down ------------------------------------------------------------------------------
 
 
-def test_without_a_terminal_a_stack_stays_until_yes_is_said(emulator):
+def test_a_stack_stays_until_yes_is_said_also_without_a_terminal(emulator):
     deploy()
     done = lab("down", STACK)
     assert f"lab cloud down lake --region {REGION} --yes" in done.exception.next_step
-    assert job_states() == {"RUNNING"} and stack.Account(REGION).stack(STACK)
-
-
-def test_a_no_at_the_terminal_changes_nothing(emulator, monkeypatch):
-    deploy()
-    assert lab("down", STACK, typed="n\n", monkeypatch=monkeypatch).exit_code == 1
-    assert job_states() == {"RUNNING"} and stack.Account(REGION).stack(STACK)
+    assert is_untouched()
+    assert lab("down", STACK, typed="n\n").exit_code == 1
+    assert is_untouched()
 
 
 def test_the_jobs_end_first_and_the_data_stays(emulator):
@@ -243,17 +235,17 @@ def test_the_jobs_end_first_and_the_data_stays(emulator):
 
 
 @pytest.mark.parametrize("typed", ["y\n\n", "y\nyes\n", f"y\n{BUCKET}x\n"])
-def test_anything_but_the_buckets_name_keeps_it(emulator, monkeypatch, typed):
+def test_anything_but_the_buckets_name_keeps_it(emulator, typed):
     deploy()
     fill()
-    done = lab("down", STACK, typed=typed, monkeypatch=monkeypatch)
+    done = lab("down", STACK, typed=typed)
     assert "Kept: " in done.output and objects() == 3
 
 
-def test_the_typed_name_deletes_the_bucket_for_good(emulator, monkeypatch):
+def test_the_typed_name_deletes_the_bucket_for_good(emulator):
     deploy()
     fill()
-    done = lab("down", STACK, typed=f"y\n{BUCKET}\n", monkeypatch=monkeypatch)
+    done = lab("down", STACK, typed=f"y\n{BUCKET}\n")
     assert done.exit_code == 0 and f"Deleted: s3://{BUCKET} with 3 objects." in done.output
     assert client("s3").list_buckets()["Buckets"] == []
 
@@ -273,24 +265,21 @@ def test_it_can_be_run_again_at_any_point(emulator):
 
 def test_another_buckets_name_is_refused_before_anything_is_deleted(emulator):
     deploy()
-    client("s3").create_bucket(
-        Bucket="precious", CreateBucketConfiguration={"LocationConstraint": REGION}
-    )
+    here = {"LocationConstraint": REGION}
+    client("s3").create_bucket(Bucket="precious", CreateBucketConfiguration=here)
     done = lab("down", STACK, "--yes", "--delete-data", "precious")
     assert "precious is not the bucket of lake" in done.exception.what
-    assert stack.Account(REGION).stack(STACK) and job_states() == {"RUNNING"}
+    assert is_untouched()
 
 
-def test_a_resource_that_cannot_be_deleted_is_named(emulator, monkeypatch):
+def test_a_resource_that_cannot_be_deleted_is_named(emulator):
     deploy()
     account = stack.Account(REGION)
-
     stuck, ask = MagicMock(), account.client  # CloudFormation cannot delete a subnet in use
     stuck.describe_stacks.return_value = {"Stacks": [{"StackStatus": "DELETE_FAILED"}]}
     one = {"LogicalResourceId": "PrivateA", "ResourceStatus": "DELETE_FAILED"}
-    stuck.describe_stack_resources.return_value = {
-        "StackResources": [one | {"ResourceStatusReason": "has dependencies"}]
-    }
+    one["ResourceStatusReason"] = "has dependencies"
+    stuck.describe_stack_resources.return_value = {"StackResources": [one]}
     account.client = lambda service: stuck if service == "cloudformation" else ask(service)
     with pytest.raises(LabError, match="PrivateA: has dependencies") as error:
         teardown.take_apart(account, stack.Account(REGION).stack(STACK), lambda _: None)
@@ -301,8 +290,8 @@ def test_a_job_that_does_not_end_is_an_error_and_not_a_wait_for_ever(emulator, m
     deploy()
     monkeypatch.setattr(teardown, "STOP_SECONDS", 0.1)
     monkeypatch.setattr(teardown, "ACTIVE", (*teardown.ACTIVE, "CANCELLED"))
+    account = stack.Account(REGION)
     with pytest.raises(LabError, match="the job runs of lake did not end"):
-        account = stack.Account(REGION)
         teardown.take_apart(account, account.stack(STACK), lambda _: None)
 
 
@@ -327,9 +316,11 @@ def test_the_request_of_the_writer_has_the_form_that_aws_takes(emulator, monkeyp
     assert read.brokers == BROKERS
 
 
-def test_the_writers_session_is_that_of_the_pipeline_with_one_round_of_tasks(emulator):
+def test_the_writer_reads_the_stacks_stream_in_the_pipelines_session_with_one_round_of_tasks(
+    emulator,
+):
     deploy("kinesis")
-    submit = json.loads(lab("job", STACK).stdout)["jobDriver"]["sparkSubmit"]
+    submit = submitted()
     words = submit["sparkSubmitParameters"].split()  # no value needs quotes
     conf = dict(word.split("=", 1) for word in words[1::2])
     assert set(words[::2]) == {"--conf"} and len(conf) == len(words) / 2
@@ -339,14 +330,17 @@ def test_the_writers_session_is_that_of_the_pipeline_with_one_round_of_tasks(emu
     assert wanted.items() <= conf.items()
     cores = int(conf["spark.executor.instances"]) * int(conf["spark.executor.cores"])
     assert int(conf["spark.sql.shuffle.partitions"]) == cores
-    # A new table gets a bucket for each core, and keeps that number.
-    assert emr_writer._parse(submit["entryPointArguments"]).cores == cores
+    read = emr_writer._parse(submit["entryPointArguments"])
+    assert read.cores == cores  # a new table gets a bucket for each core, and keeps that number
+    assert (read.source, read.topic, read.brokers) == ("kinesis", STACK, "")
+    variables = "spark.emr-serverless.driverEnv.LAB"
+    assert conf[f"{variables}_KINESIS_ENDPOINT"] == f"https://kinesis.{REGION}.amazonaws.com"
+    assert conf[f"{variables}_S3_REGION"] == REGION
 
 
 def test_the_brokers_are_those_for_iam(emulator, monkeypatch):
     deploy("msk")
     found = stack.Account(REGION).stack(STACK)
-
     kafka = MagicMock()  # MSK, which returns a broker address for each way to log in
     kafka.get_bootstrap_brokers.return_value = {
         "BootstrapBrokerStringSaslIam": BROKERS, "BootstrapBrokerStringTls": "x:9094",
@@ -355,19 +349,6 @@ def test_the_brokers_are_those_for_iam(emulator, monkeypatch):
     monkeypatch.setattr(account, "client", lambda service: {"kafka": kafka}[service])
     assert job.brokers_of(account, found) == BROKERS
     kafka.get_bootstrap_brokers.assert_called_once_with(ClusterArn=found.outputs["Kafka"])
-
-
-def test_a_stack_with_kinesis_gives_the_writer_its_stream(emulator):
-    deploy("kinesis")
-    submit = json.loads(lab("job", STACK).stdout)["jobDriver"]["sparkSubmit"]
-    read = emr_writer._parse(submit["entryPointArguments"])
-    assert (read.source, read.topic, read.brokers) == ("kinesis", STACK, "")
-    variable = "spark.emr-serverless.driverEnv.LAB"
-    for setting in (
-        f"{variable}_KINESIS_ENDPOINT=https://kinesis.{REGION}.amazonaws.com",
-        f"{variable}_S3_REGION={REGION}",
-    ):
-        assert setting in submit["sparkSubmitParameters"]
 
 
 def test_without_a_stream_there_is_no_request(emulator):
@@ -420,36 +401,27 @@ print(*sorted(found - sys.stdlib_module_names - {"lab_env"}))
     assert set(done.stdout.split()) <= direct
 
 
-def report(name: str, batch: int, at: str, behind: str | None) -> dict:
-    return {
-        "name": name,
-        "batchId": batch,
-        "timestamp": at,
-        "numInputRows": 5,
-        "durationMs": {"triggerExecution": 1500},
-        "sources": [
-            {
-                "description": "KafkaV2[Subscribe[orders]]",
-                "metrics": {"maxOffsetsBehindLatest": behind} if behind else {},
-            }
-        ],
-    }
+def report(second: int, **metrics: str) -> dict:
+    """Return Spark's report of the third batch."""
+    source = {"description": "KafkaV2[Subscribe[orders]]", "metrics": metrics}
+    report = {"name": "cow", "batchId": 3, "timestamp": f"2026-01-01T00:00:{second:02}"}
+    report |= {"numInputRows": 5, "durationMs": {"triggerExecution": 1500}}
+    return report | {"sources": [source]}
 
 
 def test_the_writer_prints_each_report_once_in_the_form_that_the_metric_reads():
     seen: dict[str, str] = {}
-    first = [report("cow", 3, "2026-01-01T00:00:00", "17")]
+    first = [report(0, maxOffsetsBehindLatest="17")]
     lines = list(emr_writer.new_lines(first, seen))
     assert lines == [{"sink": "cow", "batch": 3, "rows": 5, "seconds": 1.5, "behind": 17}]
     assert list(emr_writer.new_lines(first, seen)) == []
     # An idle query is alive: its next report has the same batch.
-    idle = [report("cow", 3, "2026-01-01T00:00:10", None)]
+    idle = [report(10)]
     assert [line["behind"] for line in emr_writer.new_lines(idle, seen)] == [0]
     # Of landed files Spark does not know how many wait, so the line does not say it is none.
     idle[0] |= {"name": "json", "sources": [{"description": "FileStreamSource[s3a://x/landing]"}]}
-    assert [set(line) for line in emr_writer.new_lines(idle, seen)] == [
-        {"sink", "batch", "rows", "seconds"}
-    ]
+    (line,) = emr_writer.new_lines(idle, seen)
+    assert set(line) == {"sink", "batch", "rows", "seconds"}
     pattern = of_type(resolved(template()), "Logs::MetricFilter")["BehindMetric"]["FilterPattern"]
     assert re.findall(r"\$\.(\w+)", pattern) == ["behind"]
 
@@ -471,7 +443,7 @@ def test_a_writer_whose_query_fails_or_hangs_ends_its_jvm_at_once(monkeypatch, c
     monkeypatch.setattr(emr_writer, "TopicWatch", lambda *_: MagicMock(error=None, options={}))
     monkeypatch.setattr(emr_writer, "Tasks", lambda _: MagicMock(went_on=set))
     monkeypatch.setattr(emr_writer.sinks, "start_query", lambda *_: query)
-    words = ["endpoint", "region", "bucket", "folder", "brokers", "topic"]
+    words = ("endpoint", "region", "bucket", "folder", "brokers", "topic")
     arguments = [f"--{word}=x" for word in words]
     assert emr_writer.main([*arguments, "--stall=0"]) == 1
     assert said in capsys.readouterr().err

@@ -19,9 +19,8 @@ DOCUMENTS = {
     one["kind"]: one
     for one in yaml.safe_load_all((TEMPLATE.parent / "job.yaml").read_text(encoding="utf-8"))
 }
-SCHEMA = json.loads(
-    gzip.decompress(Path(__file__).with_name("kubernetes-1.37.json.gz").read_bytes())
-)
+SCHEMA_FILE = Path(__file__).with_name("kubernetes-1.37.json.gz")
+SCHEMA = json.loads(gzip.decompress(SCHEMA_FILE.read_bytes()))
 
 
 def mistakes(document: dict) -> list[str]:
@@ -81,14 +80,7 @@ def test_the_job_ends_by_itself_and_is_no_root():
     assert container == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
 
 
-def test_its_arguments_are_those_that_the_writer_reads():
-    arguments = pod(DOCUMENTS["Job"])["containers"][0]["args"]
-    program = next(i for i, one in enumerate(arguments) if one.endswith("emr_writer.py"))
-    read = emr_writer._parse(arguments[program + 1 :])
-    assert read.folder == "pipeline" and read.seconds == 60
-
-
-def test_its_session_is_that_of_the_job_on_emr_with_one_round_of_tasks():
+def test_its_session_is_that_of_the_job_on_emr_and_its_writer_reads_its_arguments():
     arguments = pod(DOCUMENTS["Job"])["containers"][0]["args"]
     words = (one.removeprefix("--conf=") for one in arguments if one.startswith("--conf="))
     conf = dict(word.split("=", 1) for word in words)
@@ -96,4 +88,5 @@ def test_its_session_is_that_of_the_job_on_emr_with_one_round_of_tasks():
     cores = int(conf["spark.executor.instances"]) * int(conf["spark.executor.cores"])
     assert int(conf["spark.sql.shuffle.partitions"]) == cores
     program = next(i for i, one in enumerate(arguments) if one.endswith("emr_writer.py"))
-    assert emr_writer._parse(arguments[program + 1 :]).cores == cores
+    read = emr_writer._parse(arguments[program + 1 :])
+    assert (read.folder, read.seconds, read.cores) == ("pipeline", 60, cores)

@@ -42,9 +42,7 @@ BEFORE = [
     {"Effect": "Allow", "Action": ["s3:*", "glue:*", "logs:*", "cloudwatch:*"], "Resource": "*"},
     {"Effect": "Allow", "Action": "kinesis:*", "Resource": f"arn:aws:kinesis:*:*:stream/{STACK}"},
 ]
-ROWS = re.findall(
-    r"^\| `([\w-]+:\w+)` \| ([^|]+) \| (yes|no) \| (yes|no) \| (yes|no) \|$", PAGE, re.M
-)
+ROWS = re.findall(r"^\| `([\w-]+:\w+)` \| ([^|]+)" + r" \| (yes|no)" * 3 + r" \|$", PAGE, re.M)
 
 
 def allows(policy: Iterable[dict], action: str, thing: str) -> bool:

@@ -29,15 +29,8 @@ from lab_env.platform.settings import Settings
 from lab_env.workbench.cloud import TEMPLATE, cost, environment
 
 TEXT = TEMPLATE.read_text(encoding="utf-8")
-NEEDED_BY_DOWN_AND_JOB = {
-    "Application",
-    "JobRole",
-    "LogGroup",
-    "Database",
-    "Kafka",
-    "Kinesis",
-    "Host",
-}
+NEEDED_BY_DOWN_AND_JOB = {"Application", "JobRole", "LogGroup", "Database"}
+OPTIONAL = {"Kafka": "msk", "Kinesis": "kinesis", "Host": "yes"}  # needed with this choice
 PUBLIC = ("BlockPublicAcls", "BlockPublicPolicy", "IgnorePublicAcls", "RestrictPublicBuckets")
 # MSK Serverless and logs are encrypted by themselves. A dead writer reports nothing, so missing
 # data must be an alarm.
@@ -95,8 +88,7 @@ def no_role_gets_a_star(found: dict) -> list[str]:
     stars = [
         str(statement)
         for statement in statements(found)
-        if "NotAction" in statement
-        or "NotResource" in statement
+        if {"NotAction", "NotResource"} & set(statement)
         or any(re.fullmatch(r"[*]|arn:aws:\w+:::[*]", one) for one in many(statement["Resource"]))
         or any("*" in one for one in many(statement["Action"]))
     ]
@@ -131,11 +123,9 @@ def s3_removes_no_file_of_a_table(found: dict) -> list[str]:
 
 
 def only_this_application_gets_the_writers_role(found: dict) -> list[str]:
-    application = f"arn:aws:emr-serverless:{REGION}:{ACCOUNT}:/applications/<Application>"
-    wanted = {
-        "StringEquals": {"aws:SourceAccount": ACCOUNT},
-        "ArnEquals": {"aws:SourceArn": application},
-    }
+    arn = f"arn:aws:emr-serverless:{REGION}:{ACCOUNT}:/applications/<Application>"
+    wanted = {"ArnEquals": {"aws:SourceArn": arn}}
+    wanted |= {"StringEquals": {"aws:SourceAccount": ACCOUNT}}
     return [
         str(statement)
         for one in of_type(found, "IAM::Role").values()
@@ -191,6 +181,7 @@ def alarms_and_the_bill_reach_the_address(found: dict) -> list[str]:
 # For each rule, changes that break it alone: a path below the resources and a value; None removes.
 POLICY = "Properties.PolicyDocument.Statement"
 OPEN = [{"IpProtocol": "tcp", "FromPort": 8888, "ToPort": 8888, "CidrIp": "0.0.0.0/0"}]
+ANY_SERVICE = {"StringLike": {"iam:PassedToService": "*"}}
 TWINS: dict[Callable[[dict], list[str]], list[tuple[str, object]]] = {
     the_bucket_refuses_plain_http: [
         (f"BucketPolicy.{POLICY}.0.Effect", "Allow"),
@@ -216,10 +207,7 @@ TWINS: dict[Callable[[dict], list[str]], list[tuple[str, object]]] = {
         ("JobRole.Properties.AssumeRolePolicyDocument.Statement.0.Condition", None),
     ],
     a_role_is_passed_to_emr_serverless_only: [
-        (
-            "HostRole.Properties.Policies.0.PolicyDocument.Statement.2.Condition",
-            {"StringLike": {"iam:PassedToService": "*"}},
-        ),
+        ("HostRole.Properties.Policies.0.PolicyDocument.Statement.2.Condition", ANY_SERVICE),
     ],
     nothing_is_reached_from_outside: [("HostGroup.Properties.SecurityGroupIngress", OPEN)],
     the_private_subnets_have_no_way_out: [
@@ -275,10 +263,8 @@ def test_the_outputs_are_settings_that_the_code_reads_and_names_that_it_needs(ch
     assert fields == {"s3_endpoint", "s3_region", "s3_bucket"} | stream
     assert fields <= set(Settings.model_fields)
     assert outputs["LabS3Endpoint"]["Value"] == f"https://s3.{REGION}.amazonaws.com"
-    optional = {"Kafka": "msk", "Kinesis": "kinesis"}
-    absent = {name for name, stream in optional.items() if choice["Stream"] != stream}
-    absent |= {"Host"} if choice["NotebookHost"] == "no" else set()
-    assert set(outputs) - settings == NEEDED_BY_DOWN_AND_JOB - absent
+    chosen = {name for name, value in OPTIONAL.items() if value in choice.values()}
+    assert set(outputs) - settings == NEEDED_BY_DOWN_AND_JOB | chosen
 
 
 @pytest.mark.parametrize(
@@ -300,28 +286,20 @@ def test_the_alarm_watches_the_metric_that_is_made_of_the_writers_lines():
 def test_the_bill_counts_what_the_template_has():
     for choice in EVERYTHING:
         found = resolved(template(), **choice)
-        interfaces = [
-            one
-            for one in of_type(found, "EC2::VPCEndpoint").values()
-            if one["VpcEndpointType"] == "Interface"
-        ]
+        endpoints = of_type(found, "EC2::VPCEndpoint").values()
+        interfaces = [one for one in endpoints if one["VpcEndpointType"] == "Interface"]
         assert all(len(one["SubnetIds"]) == 1 for one in interfaces)
         assert len(interfaces) == cost.ENDPOINTS + (choice["Stream"] == "kinesis")
         host = of_type(found, "EC2::Instance")["Host"]
         assert host["InstanceType"] == cost.ITEMS["host"].removesuffix("-hour")
         assert host["BlockDeviceMappings"][0]["Ebs"]["VolumeSize"] == cost.DISK_GB
-        alarms = of_type(found, "CloudWatch::Alarm")
-        assert len(alarms) == 2  # one of the stream, one of the host
+        assert len(of_type(found, "CloudWatch::Alarm")) == 2  # one of the stream, one of the host
     assert of_type(found, "Kinesis::Stream")["Kinesis"]["ShardCount"] == cost.SHARDS
 
 
 # What moto 5.2.5 does with the template. Skipped means: CREATE_COMPLETE, and nothing is there.
-SKIPPED = {"BucketPolicy", "Catalog", "Application", "BehindMetric", "Budget"}
-SKIPPED_TOO = {
-    "none": {"HostIdle"},
-    "msk": {"HostIdle", "Kafka", "WriterBehind"},
-    "kinesis": {"HostIdle", "IteratorAge"},
-}
+SKIPPED = {"BucketPolicy", "Catalog", "Application", "BehindMetric", "Budget", "HostIdle"}
+SKIPPED_TOO = {"none": set(), "msk": {"Kafka", "WriterBehind"}, "kinesis": {"IteratorAge"}}
 
 
 @pytest.mark.parametrize("stream", ["none", "msk", "kinesis"])

@@ -8,8 +8,10 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import NamedTuple
 
+from change_oracle import PLACEHOLDER
 from event_grammar import (
     BAD_NUMBERS,
+    DAY,
     LEVELS,
     ODD_TEXT,
     OTHER_DIGITS,
@@ -34,9 +36,7 @@ COLUMNS = ORDERS | {
     "at_us": "TIMESTAMP_MICROS",
     "at_ns": "TIMESTAMP_NANOS",
 }
-PLACEHOLDER = "__debezium_unavailable_value"
 NOW = datetime(2026, 11, 21, 2, 14, 15, tzinfo=UTC)
-DAY = timedelta(days=1)
 
 
 class Record(NamedTuple):

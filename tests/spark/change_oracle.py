@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
 
-from event_oracle import Number, day_of, is_nothing, read_object
+from event_oracle import Number, day_of, is_nothing, parts_of, read_object
 
 PLACEHOLDER = "__debezium_unavailable_value"
 EPOCH = datetime(1970, 1, 1)
@@ -95,9 +95,8 @@ def _change(envelope: dict, columns: Mapping[str, str]) -> str | Changed:
     reasons = {_why(columns[name], image[name]) for name in judged}
     if not _is_day(image["partition_date"]):
         reasons.add("wrong_partition")
-    for reason in ORDER_OF_VALUES:
-        if reason in reasons:
-            return reason
+    if first := next((reason for reason in ORDER_OF_VALUES if reason in reasons), None):
+        return first
     row = tuple(
         None if _why(form, image.get(name)) else _value(form, image.get(name))
         for name, form in columns.items()
@@ -205,16 +204,13 @@ def _decimal(form: str, value: str) -> Decimal:
     found = re.fullmatch(r"([+-]?)([0-9]+)(?:\.([0-9]+))?(?:[eE]([+-]?[0-9]{1,9}))?", value)
     if not found:
         raise Wrong("wrong_type")
-    sign, whole, decimals, exponent = found.groups(default="")
-    digits = (whole + decimals).lstrip("0")
-    power = int(exponent or 0) - len(decimals) + len(digits) - len(digits.rstrip("0"))
-    digits = digits.rstrip("0")
+    is_negative, digits, power = parts_of(found)
     if not digits:
         return Decimal(0)
     if power < -scale or len(digits) + power > precision - scale:
         raise Wrong("wrong_type")
     unscaled = int(digits) * 10 ** (power + scale)
-    return Decimal((sign == "-", tuple(map(int, str(unscaled))), -scale))
+    return Decimal((is_negative, tuple(map(int, str(unscaled))), -scale))
 
 
 def _time(form: str, value: str) -> int:

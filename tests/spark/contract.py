@@ -2,7 +2,6 @@
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
 
 def kind(verdict: object) -> str:
@@ -18,9 +17,7 @@ def assert_every_reason(verdicts: Sequence, reasons: Iterable[str], most_valid: 
     assert 0.25 < counts["valid"] / len(verdicts) < most_valid, counts
 
 
-def assert_agree(
-    sent: Sequence[NamedTuple], verdicts: Sequence, answers: Sequence, seed: int
-) -> None:
+def assert_agree(sent: Sequence, verdicts: Sequence, answers: Sequence, seed: int) -> None:
     """Check that each answer equals its verdict; the error shows the shortest differing messages.
 
     Args:

@@ -15,6 +15,8 @@ from functools import partial
 from random import Random
 from typing import NamedTuple
 
+from event_oracle import EPOCH, MICROSECOND, micros
+
 from lab_env.shop.events import FIELDS, MAX_DEPTH, MAX_EVENT_BYTES, OPS, STATUSES
 
 
@@ -26,8 +28,6 @@ def parts(text: str) -> list[str]:
 TEXT_FIELDS = tuple(name for name in FIELDS if name != "amount")
 IDENTIFIERS = ("event_id", "order_id", "customer_id", "product_id")
 TIME_FIELDS = ("order_ts", "sent_at")
-EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-MICROSECOND = timedelta(microseconds=1)
 DAY = timedelta(days=1)
 
 SPACES = [letter for letter in map(chr, range(sys.maxunicode + 1)) if letter.isspace()]
@@ -164,11 +164,6 @@ def in_form(moment: datetime) -> str:
     return moment.replace(tzinfo=None).isoformat() + "Z"
 
 
-def micros(moment: datetime) -> int:
-    """Return the moment in microseconds since 1970."""
-    return (moment - EPOCH) // MICROSECOND
-
-
 def quoted(text: str) -> str:
     """Return text as JSON with only the necessary escapes."""
     return '"' + "".join(_plain(letter) for letter in text) + '"'
@@ -208,10 +203,6 @@ def written(rng: Random, draft: Draft) -> bytes:
 # Variations: a valid event stays valid.
 
 
-def _shuffle(rng: Random, draft: Draft) -> None:
-    rng.shuffle(draft.members)
-
-
 def _respell(part: int, rng: Random, draft: Draft) -> None:
     """Spell the name (part 0) or the text (part 1) of a member differently."""
     at = rng.randrange(len(draft.members))
@@ -248,7 +239,8 @@ def _fewer_decimals(rng: Random, draft: Draft) -> None:
 
 
 VARIATIONS = (
-    *(_shuffle, partial(_respell, 1), partial(_respell, 0), _add_a_field, _respell_the_amount),
+    lambda rng, draft: rng.shuffle(draft.members),
+    *(partial(_respell, 1), partial(_respell, 0), _add_a_field, _respell_the_amount),
     *(_odd_identifier, _date_only_earlier, _fewer_decimals),
 )
 
@@ -319,10 +311,6 @@ def _rename(rng: Random, draft: Draft) -> None:
 def _empty_field(rng: Random, draft: Draft) -> None:
     for name in rng.sample(FIELDS, rng.choice((1, 1, 2))):
         draft.put(name, rng.choice(("null", '""', '" "', "[]", "{}", "0", "false")))
-
-
-def _other_type(rng: Random, draft: Draft) -> None:
-    draft.put(rng.choice(FIELDS), _json(rng))
 
 
 def _odd_name(rng: Random, draft: Draft) -> None:
@@ -439,10 +427,6 @@ def _number(rng: Random) -> str:
     return f"{sign}{whole}{fraction}{exponent}"
 
 
-def _any_number(rng: Random, draft: Draft) -> None:
-    draft.put("amount", _number(rng))
-
-
 def _any_number_elsewhere(rng: Random, draft: Draft) -> None:
     draft.insert(rng, '"weight"', rng.choice((_number(rng), f"[{_number(rng)}]")))
 
@@ -453,9 +437,8 @@ def _around_a_bound(rng: Random, draft: Draft) -> None:
     tail = rng.choice(("", "", "0" * 20, "9" * 20, "0" * 18 + "1", "0" * 400, "0" * 400 + "1"))
     exponent = rng.choice(("", "", "", "e0", "E-0", "e+1", "e-1", "e-2", "e10", "e00001"))
     number = f"{rng.choice(('', '', '-'))}{whole}.{decimals}{tail}{exponent}"
-    draft.put(
-        "amount", rng.choice((number, number, "1e10", "1E+9", "9.99999999999e9", "1e-2", "1e-3"))
-    )
+    numbers = (number, number, "1e10", "1E+9", "9.99999999999e9", "1e-2", "1e-3")
+    draft.put("amount", rng.choice(numbers))
 
 
 def _zero(rng: Random, draft: Draft) -> None:
@@ -690,17 +673,13 @@ def _pad(rng: Random, draft: Draft) -> None:
 TOKEN = re.compile(r'"(?:\\.|[^"\\])*"|[{}\[\],:]|[^\s{}\[\],:"]+|\s+|"', re.DOTALL)
 
 
-def _with_tokens(change: Callable[[Random, list[str]], None]) -> Callable[[Random, bytes], bytes]:
+def _with_tokens(change: Callable[[Random, list[str]], object]) -> Callable[[Random, bytes], bytes]:
     def mutate(rng: Random, value: bytes) -> bytes:
         tokens = TOKEN.findall(value[:10_000].decode("utf-8", "surrogateescape")) or [""]
         change(rng, tokens)
         return "".join(tokens).encode("utf-8", "surrogateescape") + value[10_000:]
 
     return mutate
-
-
-def _drop_token(rng: Random, tokens: list[str]) -> None:
-    tokens.pop(rng.randrange(len(tokens)))
 
 
 def _repeat_token(rng: Random, tokens: list[str]) -> None:
@@ -775,10 +754,6 @@ def _cut_within(rng: Random, value: bytes) -> bytes:
     return value[: rng.choice(colons)] + piece[: rng.randint(1, len(piece))] + end
 
 
-def _behead(rng: Random, value: bytes) -> bytes:
-    return value[rng.randint(0, min(40, len(value))) :]
-
-
 def _before(rng: Random, value: bytes) -> bytes:
     marks = (*[b"\xef\xbb\xbf"] * 2, b" \xef\xbb\xbf", b"\xef\xbb", b"\xff\xfe", b"\0", b"\n")
     framing = (b"\0\0\0\0\x2a\x02", b")]}'\n", b"\x1e", b"\xc2\xa0", b"\v", b"\f", b"data: ", b",")
@@ -835,24 +810,29 @@ def _nothing(rng: Random, value: bytes) -> bytes | None:
 
 LEVELS: dict[str, tuple[Callable, ...]] = {
     "bytes": (
-        *(_cut, _cut_within, _behead, _before, _after, _other_encoding, _flip_bit, _flip_bit),
+        *(_cut, _cut_within),
+        lambda rng, value: value[rng.randint(0, min(40, len(value))) :],
+        *(_before, _after, _other_encoding, _flip_bit, _flip_bit),
         *(_insert_bytes, _insert_bytes, _delete_bytes, _delete_bytes, _repeat_bytes, _nothing),
     ),
     "tokens": (
-        *map(_with_tokens, (_drop_token, _repeat_token, _replace_token, _insert_token)),
+        _with_tokens(lambda rng, tokens: tokens.pop(rng.randrange(len(tokens)))),
+        *map(_with_tokens, (_repeat_token, _replace_token, _insert_token)),
         *map(_with_tokens, (_insert_token, _replace_punctuation, _requote_token, _swap_tokens)),
         *map(_with_tokens, (_wrap, _trailing_comma)),
     ),
     "keys": (
         *(_duplicate, _nested_duplicate, _nearly_duplicate, _remove, _rename, _empty_field),
-        *(_other_type, _odd_name, _nested_fields, _bad_name),
+        lambda rng, draft: draft.put(rng.choice(FIELDS), _json(rng)),
+        *(_odd_name, _nested_fields, _bad_name),
     ),
     "strings": (
         *(_blank, _blank, _control, _bad_escape, _bad_escape),
         *(_odd_text, _broken_utf8, _around_a_word, _long_text),
     ),
     "numbers": (
-        *(_any_number, _any_number_elsewhere, _around_a_bound, _around_a_bound, _zero),
+        lambda rng, draft: draft.put("amount", _number(rng)),
+        *(_any_number_elsewhere, _around_a_bound, _around_a_bound, _zero),
         *(_huge_exponent, _balanced_exponent, _bad_number, _number_as_text, _bad_literal),
         _respell_the_amount,
     ),

@@ -5,6 +5,7 @@ It is slow, but each step can be compared with one sentence of the contract.
 """
 
 import re
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import NamedTuple
@@ -116,12 +117,7 @@ class Reader:
 
     def _object(self, depth: int) -> dict:
         members: dict = {}
-        self._space()
-        if self._next() == "}":
-            self.at += 1
-            return members
-        while True:
-            self._space()
+        for _ in self._until("}"):
             name = self._string()
             self._space()
             self._take(":")
@@ -129,22 +125,22 @@ class Reader:
             value = self._value(depth)
             self.has_duplicate |= name in members
             members[name] = value
-            self._space()
-            if self._take(",}") == "}":
-                return members
+        return members
 
     def _array(self, depth: int) -> list:
-        items: list = []
+        return [self._value(depth) for _ in self._until("]")]
+
+    def _until(self, bracket: str) -> Iterator[None]:
+        """Yield at each item of a list that ends at a bracket."""
         self._space()
-        if self._next() == "]":
-            self.at += 1
-            return items
+        if self._has(bracket):
+            return
         while True:
             self._space()
-            items.append(self._value(depth))
+            yield
             self._space()
-            if self._take(",]") == "]":
-                return items
+            if self._take("," + bracket) == bracket:
+                return
 
     def _number(self) -> Number:
         start = self.at
@@ -270,16 +266,16 @@ def is_nothing(value: object) -> bool:
     return value is None or (isinstance(value, str) and (value == "" or value.isspace()))
 
 
-def _parts(number: str) -> tuple[bool, str, int]:
+def parts_of(number: re.Match[str]) -> tuple[bool, str, int]:
     """Split a number: is it negative, its digits without outer zeros, their power of ten."""
-    sign, whole, decimals, exponent = NUMBER.fullmatch(number).groups(default="")
+    sign, whole, decimals, exponent = number.groups(default="")
     digits = (whole + decimals).lstrip("0")
     power = int(exponent or 0) - len(decimals) + len(digits) - len(digits.rstrip("0"))
     return sign == "-", digits.rstrip("0"), power
 
 
 def _amount_reason(number: str) -> str | None:
-    is_negative, digits, power = _parts(number)
+    is_negative, digits, power = parts_of(NUMBER.fullmatch(number))
     if not digits:
         return None
     if is_negative:
@@ -291,7 +287,7 @@ def _amount_reason(number: str) -> str | None:
 
 def _amount(number: str) -> Decimal:
     """Return the value of a valid amount: whole cents, below ten billion."""
-    _, digits, power = _parts(number)
+    _, digits, power = parts_of(NUMBER.fullmatch(number))
     cents = int(digits) * 10 ** (power + 2) if digits else 0
     return Decimal(cents).scaleb(-2)
 

@@ -13,7 +13,7 @@ from lab_env.pipeline import changes
 from lab_env.pipeline.envelopes import REASONS
 
 TABLE = ("public", "orders")
-AS_NUMBER = {"DATE": "unix_date(row.{0})", "TIMESTAMP": "unix_micros(row.{0})"}
+AS_NUMBER = {"DATE": "unix_date(row.{})", "TIMESTAMP": "unix_micros(row.{})"}
 
 
 @pytest.fixture(scope="module")
@@ -41,10 +41,8 @@ def _answers(spark, sent) -> list[str | Changed]:
     """The pipeline's result for each record."""
     keys, values = zip(*sent, strict=True)
     frame = frame_of(spark, values, keys, "shop.public.orders")
-    columns = [
-        AS_NUMBER.get(form.partition("_")[0], "row.{0}").format(name)
-        for name, form in COLUMNS.items()
-    ]
+    forms = {name: form.partition("_")[0] for name, form in COLUMNS.items()}
+    columns = [AS_NUMBER.get(form, "row.{}").format(name) for name, form in forms.items()]
     others = ("offset", "reason", "op", "commit_lsn", "lsn", "moved_from")
     found = changes.parse(frame, COLUMNS).selectExpr(*others, *columns).collect()
     assert [row["offset"] for row in found] == list(range(len(sent)))

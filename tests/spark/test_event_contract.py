@@ -72,13 +72,8 @@ CASES = {
     "an identifier of a no-break space": (edited("O-1", "\u00a0"), "null_key"),
     "an identifier with a NUL": (edited("O-1", "O-\\u0000"), "control_character"),
     "an identifier in Latin-1": (edited("O-1", b"O-\xe4"), "not_json"),
-    "half a surrogate pair": (edited("O-1", "O-\\ud83d"), "not_json"),
     "half a surrogate pair as bytes": (edited("O-1", b"O-\xed\xa0\xbd"), "not_json"),
-    "a short escape just before the end": (
-        edited("2026-11-21T02:14:15.223456Z", "\\u1"),
-        "not_json",
-    ),
-    "a whole surrogate pair": (edited("O-1", "O-\\ud83d\\ude00"), "valid"),
+    "a short escape just before the end": (edited("15.223456Z", "\\u1"), "not_json"),
     "a byte-order mark": (b"\xef\xbb\xbf" + GOOD, "byte_order_mark"),
     "a byte-order mark after white space": (b" \xef\xbb\xbf" + GOOD, "not_json"),
     "nanoseconds": (edited("123456Z", "123456789Z"), "time_format"),
@@ -87,12 +82,8 @@ CASES = {
     "no decimals": (edited(".123456Z", "Z"), "valid"),
     "an offset": (edited("123456Z", "123456+00:00"), "time_format"),
     "a leap second": (edited("02:14:15.1", "23:59:60.1"), "impossible_timestamp"),
-    "sent before 2020": (
-        edited('"sent_at":"2026-11-21T02:14:15.2', '"sent_at":"2019-12-31T23:59:59.9'),
-        "impossible_timestamp",
-    ),
+    "sent before 2020": (changed(sent_at="2019-12-31T23:59:59.9Z"), "impossible_timestamp"),
     "blank names of unknown fields": (with_member('"":1," ":2'), "valid"),
-    "NaN in an unknown field": (with_member('"discount":NaN'), "not_json"),
     "the date of Tokyo": (edited("21T02:14:15.1", "20T23:30:00.1"), "impossible_timestamp"),
     "199 arrays deep": (with_member(f'"x":{"[" * 199}1{"]" * 199}'), "valid"),
     "200 arrays deep": (with_member(f'"x":{"[" * 200}1{"]" * 200}'), "too_deep"),
@@ -100,11 +91,7 @@ CASES = {
     "900 arrays deep": (with_member(f'"x":{"[" * 900}1{"]" * 900}'), "too_deep"),
     "an object without fields": (b"{}", "missing_key"),
     "only an order_id": (b'{"order_id":"O-1"}', "missing_field"),
-    "a list": (b"[1,2]", "not_json"),
     "a name without quotes": (b"{nonsense}", "not_json"),
-    "two events": (GOOD + GOOD, "not_json"),
-    "text after the event": (GOOD + b" xyz", "not_json"),
-    "single quotes": (GOOD.replace(b'"', b"'"), "not_json"),
     "white space": (b"\n\t ", "empty"),
     "an empty order_id": (changed(order_id=""), "null_key"),
     "an order_id that is a number": (changed(order_id=5), "wrong_type"),
@@ -151,10 +138,8 @@ def answers(spark, sent) -> list:
         f"unix_micros(event.{name})" if name in ("order_ts", "sent_at") else f"event.{name}"
         for name in FIELDS
     ]
-    parsed = parsing.parse(records).selectExpr(
-        "offset", "reason", "unknown", "event IS NOT NULL", *values
-    )
-    found = sorted(map(tuple, parsed.collect()))
+    others = ("offset", "reason", "unknown", "event IS NOT NULL")
+    found = sorted(map(tuple, parsing.parse(records).selectExpr(*others, *values).collect()))
     assert [row[0] for row in found] == list(range(len(sent)))
     return [_answer(*row[1:4], row[4:]) for row in found]
 
@@ -217,10 +202,11 @@ def test_the_pipeline_agrees_with_the_contract(sent, verdicts, answers, pytestco
     assert_agree(sent, verdicts, answers, pytestconfig.getoption("seed"))
 
 
-def _full(
-    make: Callable[[str], bytes], before: str, filler: str, after: str
-) -> Callable[[int], bytes]:
-    """Return a function that makes an event of about a given size by repeating the filler."""
+Maker = Callable[[int], bytes]  # makes an event of about this size
+
+
+def _full(make: Callable[[str], bytes], before: str, filler: str, after: str) -> Maker:
+    """Return a maker that repeats the filler."""
 
     def of_size(size: int) -> bytes:
         room = size - len(make(before + after))
@@ -229,13 +215,13 @@ def _full(
     return of_size
 
 
-def _filled(before: str, filler: str, after: str) -> Callable[[int], bytes]:
-    """Return a function that makes a good event with an extra member full of fillers."""
+def _filled(before: str, filler: str, after: str) -> Maker:
+    """Return a maker of good events with an extra member full of fillers."""
     return _full(with_member, before, filler, after)
 
 
-def _instead(field: str, before: str, filler: str, after: str) -> Callable[[int], bytes]:
-    """Return a function that makes an event with one field's value full of fillers."""
+def _instead(field: str, before: str, filler: str, after: str) -> Maker:
+    """Return a maker of events with one field's value full of fillers."""
     name = f'"{field}":'
     old = name + json.dumps(json.loads(GOOD)[field])
     return _full(lambda text: edited(old, name + text), before, filler, after)
@@ -245,7 +231,7 @@ def _many_names(size: int) -> bytes:
     return with_member(",".join(f'"{number:x}":0' for number in range((size - len(GOOD)) // 10)))
 
 
-COSTLY: dict[str, Callable[[int], bytes]] = {
+COSTLY: dict[str, Maker] = {
     "digits of the amount": _instead("amount", "1", "7", ""),
     "decimals of the amount": _instead("amount", "1.", "7", ""),
     "zeros and their exponent": _instead("amount", "1", "0", "e-3000"),
@@ -276,20 +262,16 @@ COSTLY: dict[str, Callable[[int], bytes]] = {
     "a long text": _filled('"x":"', "x", '"'),
     "a long text of emoji": _filled('"x":"', "\U0001f600", '"'),
     "names": _many_names,
-    "one name": lambda size: with_member(",".join(['"x":0'] * ((size - 300) // 6))),
-    "one name in escapes": lambda size: with_member(
-        ",".join(['"\\u0078":0'] * ((size - 300) // 11))
-    ),
-    "a long name twice": lambda size: with_member(
-        ",".join([f'"{"x" * ((size - 300) // 2)}":0'] * 2)
-    ),
+    "one name": _filled('"x":0', ',"x":0', ""),
+    "one name in escapes": _filled('"\\u0078":0', ',"\\u0078":0', ""),
+    "a long name twice": lambda size: with_member(",".join([f'"{"x" * (size // 2 - 150)}":0'] * 2)),
     "nothing but white space": lambda size: b" " * size,
     "white space before": lambda size: GOOD.rjust(size),
     "white space after": lambda size: GOOD.ljust(size),
     "white space within": _filled('"x":', " ", "1"),
     "white space, then no JSON": lambda size: b"\n" * (size - 1) + b"\v",
     "broken UTF-8 at the end": lambda size: _filled('"x":"', "é", '"')(size)[:-8] + b"\xff",
-    "commas": lambda size: with_member(f'"x":[{"," * (size - 300)}]'),
+    "commas": _filled('"x":[', ",", "]"),
     "quotes": lambda size: b'{"x":' + b'"' * (size - 6),
     "NULs": lambda size: b"\0" * size,
 }

@@ -79,11 +79,7 @@ def test_librdkafka_accepts_them(security):
 @pytest.mark.parametrize(
     ("text", "sentence", "next_step"),
     [
-        (
-            "group.id=x",
-            "has group.id, which is not a security property",
-            "security., sasl. or ssl.",
-        ),
+        ("group.id=x", "has group.id, which is not a security property", "sasl. or ssl."),
         ("ssl.truststore.location=/x.jks", "only Java's clients understand", "PEM"),
         ("sasl.mechanism=AWS_MSK_IAM", "only Java's clients use", "SCRAM-SHA-512"),
         ("sasl.jaas.config=Login required;", "no user and password", "username="),

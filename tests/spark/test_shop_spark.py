@@ -4,7 +4,6 @@ import pandas as pd
 import pytest
 from pyspark.sql import functions as F
 
-from lab_env.platform.install.jars import jar_folder
 from lab_env.shop.ledger.book import Ledger, LedgerWriter
 from lab_env.shop.model import generate
 
@@ -57,7 +56,3 @@ def test_log_and_dead_letters_may_be_spark_frames_too(spark, ledger):
     log = spark.createDataFrame(pd.DataFrame(frame.loc[~malformed, ["event_id"]]))
     assert ledger.reconcile_dead(dead).ok and ledger.reconcile_dead(dead).rows > 20
     assert ledger.reconcile_log(log).ok
-
-
-def test_the_class_path_is_that_of_the_labs_sessions_in_whatever_order_the_tests_run(spark):
-    assert str(jar_folder("spark")) in spark.conf.get("spark.driver.extraClassPath")

@@ -10,7 +10,6 @@ AS_PYTHON_314 = (
 
 
 def program(path: Path, script: str) -> Path:
-    """Write an executable shell script; return its path."""
     path.write_text(f"#!/bin/sh\n{script}\n")
     path.chmod(0o755)
     return path

@@ -1,29 +1,27 @@
-"""Proof cells: where assertions are allowed, and what a proof may do."""
+"""Rules for proof cells and for demos: every violation is reported."""
 
 import json
+from pathlib import Path
 
 import pytest
 
 from lab_env.course.authoring.build import notebook
-from lab_env.course.authoring.demo_rules import slide_type
+from lab_env.course.authoring.demo_rules import demo_sources, problems_of_demo, slide_type
 from lab_env.course.authoring.proof_rules import problems_of_proofs
-from lab_env.course.source import Lesson, read_lesson
+from lab_env.course.source import LESSONS, Lesson, read_lesson
 
 FRONT = "# ---\n# title: A\n# ---\n\n"
 
 
-@pytest.fixture
-def lesson(tmp_path):
-    def read(cells: str) -> Lesson:
-        path = tmp_path / "77_sample.py"
-        path.write_text(FRONT + cells)
-        return read_lesson(path)
-
-    return read
+def lesson(folder: Path, text: str) -> Lesson:
+    path = folder / "snapshot.py"
+    path.write_text(text)
+    return read_lesson(path)
 
 
-def test_a_proof_is_a_collapsed_cell_with_its_claim(lesson):
-    source = lesson('# %% name="three" proof="Three, as \\"they\\" say."\nx = 3\nassert x == 3\n')
+def test_a_proof_is_a_collapsed_cell_with_its_claim(tmp_path):
+    cell = '# %% name="three" proof="Three, as \\"they\\" say."\nx = 3\nassert x == 3\n'
+    source = lesson(tmp_path, FRONT + cell)
     for worked in (True, False):
         (cell,) = json.loads(notebook(source, worked))["cells"]
         assert cell["id"] == "three"
@@ -58,8 +56,8 @@ PROOF = '# %% proof="It holds."\n'
         (PROOF + "import os\nassert os\n\n# %%\nos.name\n", "uses 'os' from a proof cell"),
     ],
 )
-def test_a_broken_rule_of_proofs_is_named(lesson, cells, message):
-    (problem,) = problems_of_proofs(lesson(cells))
+def test_a_broken_rule_of_proofs_is_named(tmp_path, cells, message):
+    (problem,) = problems_of_proofs(lesson(tmp_path, FRONT + cells))
     assert message in problem.what
 
 
@@ -77,5 +75,37 @@ def test_a_broken_rule_of_proofs_is_named(lesson, cells, message):
         '# %% wrong="77.1"\n# expect: x\nassert rows\n',
     ],
 )
-def test_what_the_rules_allow(lesson, cells):
-    assert list(problems_of_proofs(lesson(cells))) == []
+def test_what_the_rules_allow(tmp_path, cells):
+    assert list(problems_of_proofs(lesson(tmp_path, FRONT + cells))) == []
+
+
+PROOF_OF_SNAPSHOT = '# %% proof="The write made one log and no base file."'
+SNAPSHOT = (LESSONS / "demos" / "snapshot.py").read_text()
+
+
+def test_there_are_six_demos_and_all_keep_the_rules():
+    demos = [read_lesson(path) for path in demo_sources(LESSONS)]
+    names = ["cdc", "exactly-once", "incremental", "read-optimised", "snapshot", "time-travel"]
+    assert [demo.name for demo in demos] == names
+    assert [problem for demo in demos for problem in problems_of_demo(demo)] == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('lesson: "09"', 'hour: "09"', "The front matter of a demo needs"),
+        ("# # Demo · Who", "# # Who", "The first cell begins with the heading"),
+        ("demo-snapshot", "demo-other", 'No cell calls Lab.start("demo-snapshot")'),
+        ("## The twist", "## The turn", "The headings of a demo are"),
+        ("assert in_the_log", "in_the_log", "A proof cell asserts something"),
+        (PROOF_OF_SNAPSHOT, "# %%\n1\n\n" + PROOF_OF_SNAPSHOT, "and a proof cell right after it"),
+        ('name="decisive"', "", "one code cell with name"),
+        ("**Common error:**", "Error:", "need **Common error:**"),
+        ("# %%\ndef status", '# %% exercise="09.1"\nseen[', "A demo has no exercise"),
+    ],
+)
+def test_a_broken_rule_of_demos_is_named(tmp_path, old, new, said):
+    assert old in SNAPSHOT
+    demo = lesson(tmp_path, SNAPSHOT.replace(old, new))
+    found = "\n".join(map(str, problems_of_demo(demo)))
+    assert said.lower() in found.lower()

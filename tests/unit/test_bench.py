@@ -2,9 +2,10 @@
 
 import fcntl
 import json
+from collections import Counter
+from itertools import product
 from statistics import median
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -28,12 +29,8 @@ ZIPFS = Scenario(80, ZIPF, load=100, batch=500, batches=2)
 EVEN = Scenario(80, UNIFORM, load=100, batch=500, batches=2)
 
 
-def updates_by_order(scenario: Scenario) -> list[int]:
-    counts: dict[str, int] = {}
-    for send in record(scenario).changes:
-        if send.op == "update":
-            counts[send.order_id] = counts.get(send.order_id, 0) + 1
-    return sorted(counts.values(), reverse=True)
+def updates_by_order(scenario: Scenario) -> Counter[str]:
+    return Counter(send.order_id for send in record(scenario).changes if send.op == "update")
 
 
 def test_a_stream_is_the_same_each_time_it_is_made():
@@ -51,14 +48,9 @@ def test_a_stream_has_the_share_of_updates_that_its_scenario_asks_for():
 
 
 def test_zipf_keys_are_hot_and_uniform_ones_are_not():
-    hot, even = updates_by_order(ZIPFS), updates_by_order(EVEN)
-    assert hot[0] > 100 > 25 > even[0]  # of about 800 updates of 100 orders
-
-
-def test_the_hottest_order_is_the_one_that_the_point_query_asks_for():
-    stream = record(ZIPFS)
-    updates = [send.order_id for send in stream.changes if send.op == "update"]
-    assert max(set(updates), key=updates.count) == stream.hot_order
+    (hottest, hot), (_, even) = (updates_by_order(s).most_common(1)[0] for s in (ZIPFS, EVEN))
+    assert hot > 100 > 25 > even  # of about 800 updates of 100 orders
+    assert hottest == record(ZIPFS).hot_order  # for which the point query asks
 
 
 def test_the_answers_are_those_of_the_last_event_of_each_order():
@@ -120,9 +112,8 @@ def test_requests_are_told_apart_as_a_bill_does():
     usage = usage_in(METRICS, written="sent")
     assert usage == BucketUsage(6, 4, 9, 3, bytes_written=5000, bytes_read=1_300_000)
     assert usage_in(METRICS, written="received").bytes_written == 1_300_000
-    assert usage - BucketUsage(puts=1, bytes_read=300_000) == BucketUsage(
-        5, 4, 9, 3, 5000, 1_000_000
-    )
+    less = usage - BucketUsage(puts=1, bytes_read=300_000)
+    assert less == BucketUsage(5, 4, 9, 3, 5000, 1_000_000)
 
 
 def test_a_sink_that_answers_otherwise_makes_the_figures_worthless():
@@ -145,18 +136,14 @@ def figures(problems: list[str] | None = None) -> Figures:
         for sink in SINKS:
             shown = {"p50": rate / 100, "p95": rate / 50, "requested p50": None, "rows/s": 90.0}
             made.freshness += [{"rate": rate, "sink": sink, "round": n} | shown for n in (1, 2)]
-    for scenario in (EVEN, ZIPFS):
-        for number in (1, 2):
-            for place, sink in enumerate(SINKS):
-                made.add(
-                    scenario, sink, number, **{
-                        "ingest rows/s": 1000 / (place + 1) + number,
-                        "write amplification": 2.0,
-                        **dict.fromkeys(PRICED, 10.0 * (place + 1)),
-                        "aggregate, fresh: CPU s": 100.0 / (place + 1),
-                        "point, fresh: warm s": 1.0 + number * (place + 1),
-                    }
-                )  # fmt: skip
+    for scenario, number, (place, sink) in product((EVEN, ZIPFS), (1, 2), enumerate(SINKS, 1)):
+        measured = dict.fromkeys(PRICED, 10.0 * place) | {
+            "ingest rows/s": 1000 / place + number,
+            "write amplification": 2.0,
+            "aggregate, fresh: CPU s": 100.0 / place,
+            "point, fresh: warm s": 1.0 + number * place,
+        }
+        made.add(scenario, sink, number, **measured)
     return made
 
 
@@ -166,8 +153,7 @@ def test_a_report_says_what_the_rounds_allow_to_say():
     rate = rows["ingest rows/s"]["cow against json"]
     assert rate["verdict"] == LOWER and rate["ratio"] == pytest.approx(0.5, abs=0.01)
     assert rows["write amplification"]["mor against cow"]["verdict"] == EQUAL
-    point = rows["point, fresh: warm s"]["mor against cow"]
-    assert point["verdict"] == INCONCLUSIVE
+    assert rows["point, fresh: warm s"]["mor against cow"]["verdict"] == INCONCLUSIVE
 
 
 def test_the_page_says_what_is_inconclusive_and_which_figures_are_worthless():
@@ -275,9 +261,8 @@ def test_freshness_that_no_commit_tells_is_not_made_up():
 
 
 def test_what_is_sent_at_a_rate_lasts_for_the_time_asked_for():
-    pace = Pace((100,), seconds=3, trigger=1, rounds=1)
-    assert len(latency.events(pace, 100)) == 300 + latency.FIRST
-    assert np.unique([send.send_id for send in latency.events(pace, 100)]).size == 350
+    sends = latency.events(Pace((100,), seconds=3, trigger=1, rounds=1), 100)
+    assert len(sends) == len({send.send_id for send in sends}) == 300 + latency.FIRST == 350
 
 
 class KnownRates:
@@ -297,19 +282,10 @@ class KnownRates:
 
 def test_a_backlog_is_held_against_files_and_against_other_options():
     pipeline, quick, parquet = backlog.WAYS
-    bench = KnownRates(
-        {
-            ("json", pipeline): 100.0,
-            ("cow", pipeline): 31.0,
-            ("mor", pipeline): 49.0,
-            ("cow", quick): 10.0,
-            ("mor", quick): 40.0,
-            ("mor", parquet): 98.0,
-        }
-    )
-    compared, problems = backlog.catch_up(
-        bench, backlog.backlog_config(full=False), report_progress=lambda line: None
-    )
+    rates = {("json", pipeline): 100.0, ("cow", pipeline): 31.0, ("mor", pipeline): 49.0}
+    rates |= {("cow", quick): 10.0, ("mor", quick): 40.0, ("mor", parquet): 98.0}
+    config = backlog.backlog_config(full=False)
+    compared, problems = backlog.catch_up(KnownRates(rates), config, lambda line: None)
     assert problems == []
 
     def named(sink: str, way: str) -> str:
@@ -324,11 +300,11 @@ def test_a_backlog_is_held_against_files_and_against_other_options():
     ]
 
 
-def row_of_figures(text: str) -> str:
-    """Return the only row of docs/figures.md that contains a text."""
+def assert_figures(command: str, run: dict, said: str) -> None:
+    """Check what the only row of docs/figures.md with a command says, and the day that it names."""
     page = (REPOSITORY / "docs" / "figures.md").read_text(encoding="utf-8")
-    (row,) = (line for line in page.splitlines() if text in line)
-    return row
+    (row,) = (line for line in page.splitlines() if command in line)
+    assert said in row and run["made"][:10] in row
 
 
 def test_the_figures_are_those_of_the_recorded_backlog():
@@ -346,15 +322,13 @@ def test_the_figures_are_those_of_the_recorded_backlog():
         if row["part"] == large and backlog.QUICK in row["against"]
     }
     assert all(min(row["ratios"]) > 1 for row in ratios.values())
-    row = row_of_figures("lab bench backlog --full")
-    assert (
+    said = (
         f"4 file groups: Copy-on-Write {rate(small, 'cow', 4)} and Merge-on-Read"
         f" {rate(small, 'mor', 4)} rows/s; 80,000 into 320,000 orders, 64 file groups:"
-        f" {rate(large, 'cow', 64)} and"
-        f" {rate(large, 'mor', 64)}, there {ratios['cow']['ratio']:.1f} and"
-        f" {ratios['mor']['ratio']:.1f} times as many"
-    ) in row
-    assert run["made"][:10] in row
+        f" {rate(large, 'cow', 64)} and {rate(large, 'mor', 64)}, there"
+        f" {ratios['cow']['ratio']:.1f} and {ratios['mor']['ratio']:.1f} times as many"
+    )
+    assert_figures("lab bench backlog --full", run, said)
 
 
 def test_the_recorded_tours_meet_their_goals_and_the_figures_are_their_medians():
@@ -367,9 +341,8 @@ def test_the_recorded_tours_meet_their_goals_and_the_figures_are_their_medians()
         p50, p95 = (median(s[f"freshness_{name}_s"] for s in found) for name in ("p50", "p95"))
         return f"{p50:.1f} and {p95:.1f} s"
 
-    row = row_of_figures("lab bench tour --full")
-    assert (f"JSON {said('json')}, Copy-on-Write {said('cow')}, Merge-on-Read {said('mor')}") in row
-    assert run["made"][:10] in row
+    figures = f"JSON {said('json')}, Copy-on-Write {said('cow')}, Merge-on-Read {said('mor')}"
+    assert_figures("lab bench tour --full", run, figures)
 
 
 def a_tour(p50: float, p95: float, halves: tuple[float, float]) -> dict:
@@ -403,25 +376,23 @@ def test_the_recorded_commits_meet_their_goal_and_the_figures_are_their_medians(
         rows = grown.of(run, *variant, "commit s")
         assert [row["factor"] for row in rows] == list(growth.FACTORS)
     bloom = [grown.of(run, kind, "bloom", "commit s")[0] for kind in growth.TYPES]
-    row = row_of_figures("lab bench growth --full")
     for measured, other in zip(found, bloom, strict=True):
         assert other["low"] > measured.figure
     said = "{:.1f} s, Merge-on-Read {:.1f} s with the pipeline's bucket index, {:.1f} and {:.1f} s"
     figures = (*(row.figure for row in found), *(row["median"] for row in bloom))
-    assert f"Copy-on-Write {said.format(*figures)} with a Bloom index" in row
-    assert run["made"][:10] in row
+    said = f"Copy-on-Write {said.format(*figures)} with a Bloom index"
+    assert_figures("lab bench growth --full", run, said)
 
 
 def test_the_figures_say_how_far_the_quickest_peer_is_ahead():
     run = recorded.delivered("formats")
     (found,) = format_page.commit_time(run)
     assert not found.met  # else the row says so
-    ratios = (
-        f"{found.ratio:.1f} times the seconds ({min(found.ratios):.1f} to {max(found.ratios):.1f})"
+    said = (
+        f"{found.ratio:.1f} times the seconds ({min(found.ratios):.1f} to {max(found.ratios):.1f});"
+        f" the goal, {format_page.COMMIT_GOAL}, is missed"
     )
-    row = row_of_figures("lab bench formats --full")
-    assert f"{ratios}; the goal, {format_page.COMMIT_GOAL}, is missed" in row
-    assert run["made"][:10] in row
+    assert_figures("lab bench formats --full", run, said)
 
 
 @pytest.fixture
@@ -434,10 +405,9 @@ def test_the_delivered_run_of_the_sinks_has_what_lesson_20_judges_of_it():
     assert run["problems"] == []
     assert len(run["size"]["scenarios"]) == 5 and run["size"]["rounds"] >= 2
     rounds = {(row["scenario"], row["metric"], row["sink"], row["round"]) for row in run["figures"]}
-    for row in run["metrics"]:
-        for sink in SINKS:
-            for number in range(1, run["size"]["rounds"] + 1):
-                assert (row["scenario"], row["metric"], sink, number) in rounds
+    numbers = range(1, run["size"]["rounds"] + 1)
+    for row, sink, number in product(run["metrics"], SINKS, numbers):
+        assert (row["scenario"], row["metric"], sink, number) in rounds
     verdicts = {v["verdict"] for row in run["metrics"] for v in row["verdicts"].values()}
     assert verdicts == {LOWER, HIGHER, EQUAL, INCONCLUSIVE}
     assert {row["rate"] for row in run["freshness"]} >= {1_000}

@@ -28,9 +28,7 @@ KEYS = {
     ("PUT", f"{TABLE}/.hoodie/timeline/20261122101500123.clean.requested"): "cleaning",
     ("GET", f"{TABLE}/.hoodie/hoodie.properties"): "rest of .hoodie",
     ("HEAD", f"{TABLE}/p=1/.hoodie_partition_metadata"): "data files",
-    ("GET", f"{TABLE}/.hoodie/metadata/files/files-0000-0_0-1-2_20261122101500123.hfile"): (
-        "metadata table"
-    ),
+    ("GET", f"{TABLE}/.hoodie/metadata/files/f-0_0-1-2_20261122101500123.hfile"): "metadata table",
     ("PUT", f"{TABLE}/.hoodie/metadata/.hoodie/.temp/20261122101500123/m"): "metadata table",
     ("PUT", f"{TABLE}/.hoodie/.temp/20261122101500123/p=1/f.marker.CREATE"): "markers",
     ("DELETE", ""): "markers",
@@ -73,12 +71,8 @@ def test_the_table_of_phases_counts_repeated_requests():
     rows = [(0, 1, "PUT", "_checkpoint/offsets/1")] + 3 * [(5, 2, "HEAD", f"{TABLE}/p=1/f")]
     run = {"commits": [{"kind": "cow", "setting": PIPELINE, "requests": rows}]}
     found = phase_table(run, "cow")
-    assert found.loc["data files", ["HEAD", "all", "repeated", "waited ms"]].tolist() == [
-        3,
-        3,
-        2,
-        6,
-    ]
+    columns = ["HEAD", "all", "repeated", "waited ms"]
+    assert found.loc["data files", columns].tolist() == [3, 3, 2, 6]
     assert found.loc["all", "all"] == 4
 
 
@@ -110,9 +104,8 @@ def test_the_delivered_run_draws_every_request():
             assert not rows["key"].str.contains(r"\.compaction\.").any()  # no service was due
             assert set(rows["operation"]) <= set(OPERATIONS)
             assert len(rows) == phase_table(run, kind, setting).loc["all", "all"]
-    assert f"{len(requests_of(run, 'mor', NO_SERVER)):,} requests" in commit_chart(
-        run, "mor", (NO_SERVER, PIPELINE)
-    )
+    drawn = commit_chart(run, "mor", (NO_SERVER, PIPELINE))
+    assert f"{len(requests_of(run, 'mor', NO_SERVER)):,} requests" in drawn
 
 
 def test_the_delivered_run_compares_each_setting_in_each_round():

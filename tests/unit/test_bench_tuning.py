@@ -42,11 +42,7 @@ def test_one_round_tells_counts_apart_that_differ_by_more_than_their_noise_and_n
         {"setting": "eight tasks", "round": 1, "requests": 150, "files": 20, "batch s": 3.0},
     ]
     found = compared({"runs": runs})["verdict"].loc["shuffle tasks"]
-    assert dict(found) == {
-        "batch s": "inconclusive",
-        "requests": "higher",
-        "files": "inconclusive",
-    }
+    assert dict(found) == {"batch s": "inconclusive", "requests": "higher", "files": "inconclusive"}
 
 
 def test_the_delivered_run_has_both_settings_of_every_knob():
@@ -60,9 +56,7 @@ def test_the_delivered_run_has_both_settings_of_every_knob():
 def test_each_knob_compares_two_settings_that_differ_in_it_alone():
     for before, after, _ in KNOBS.values():
         one, other = SETTINGS[before], SETTINGS[after]
-        changed = {
-            key for key in one.table | other.table if one.table.get(key) != other.table.get(key)
-        }
+        changed = {key for key, _ in one.table.items() ^ other.table.items()}
         if one.interval != other.interval:
             assert changed == set()
         elif one.compacts_beside != other.compacts_beside:
@@ -85,18 +79,13 @@ class Worker:
     """A worker that fails with eight buckets, and otherwise answers immediately."""
 
     answer = (0, 0)
-    calls = 0
 
     def __init__(self, *_):
         self.options = {}
 
-    def wait(self):
-        pass
-
-    stop = wait
+    wait = stop = lambda self: None
 
     def call(self, task, **given):
-        Worker.calls += 1
         self.options = given.get("extra_options", self.options)
         if task == "settle" and self.options.get("hoodie.bucket.index.num.buckets") == "8":
             raise LabError("The stream ended.", "read its log")
@@ -131,11 +120,10 @@ class Meter:
 
 
 @pytest.fixture
-def made_up(monkeypatch):
-    """Replace everything that a measurement needs with stubs."""
-    quiet = SimpleNamespace(
-        name="b", endpoints=None, make=int, remove=int, clear=int, usage=BucketUsage
-    )
+def tune(monkeypatch, tmp_path):
+    """Measure with stubs in place of everything that a measurement needs."""
+    quiet = SimpleNamespace(name="b", endpoints=None, usage=BucketUsage)
+    quiet.make = quiet.remove = quiet.clear = int
     lab = SimpleNamespace(endpoints=None, topic=lambda name: name)
     replaced = {
         "services": SimpleNamespace(up=lambda **_: None, endpoints=lambda: None),
@@ -154,36 +142,34 @@ def made_up(monkeypatch):
     monkeypatch.setattr(tuning.latency, "Follower", Follower)
     stream = tuning.record(tuning.Scenario(tuning.UPDATES, tuning.UNIFORM, 50, 50, 4))
     monkeypatch.setattr(Worker, "answer", stream.answers()["aggregate"])
-    monkeypatch.setattr(Worker, "calls", 0)
+    return lambda config=CONFIG, say=lambda line: None: tuning.tune(config, tmp_path, say)
 
 
-def test_a_run_that_fails_is_a_problem_and_the_others_count(made_up, tmp_path):
-    found = tuning.tune(CONFIG, tmp_path, lambda line: None)
+def test_a_run_that_fails_is_a_problem_and_the_others_count(tune):
+    found = tune()
     assert not found["complete"]
-    assert [problem.partition(":")[0] for problem in found["problems"]] == [
-        "round 1, eight buckets",
-        "round 2, eight buckets",
-    ]
+    failed = [problem.partition(":")[0] for problem in found["problems"]]
+    assert failed == ["round 1, eight buckets", "round 2, eight buckets"]
     assert len(found["runs"]) == 2 * (len(SETTINGS) - 1)
     assert set(METRICS) <= {key for run in found["runs"] for key in run}
 
 
-def test_a_wrong_answer_is_a_problem(made_up, tmp_path, monkeypatch):
+def test_a_wrong_answer_is_a_problem(tune, monkeypatch):
     monkeypatch.setattr(Worker, "answer", (1, 2))
-    problems = tuning.tune(CONFIG, tmp_path, lambda line: None)["problems"]
+    problems = tune()["problems"]
     assert any("plain: the table answers [1, 2]" in problem for problem in problems)
 
 
-def test_a_measurement_that_ended_early_goes_on_and_a_complete_one_begins_anew(made_up, tmp_path):
+def test_a_measurement_that_ended_early_goes_on_and_a_complete_one_begins_anew(tune, tmp_path):
     early = TuningConfig(**{**vars(CONFIG), "minutes": -1})
     lines: list[str] = []
-    assert tuning.tune(early, tmp_path, lines.append)["runs"] == []
+    assert tune(early, lines.append)["runs"] == []
     assert "run the same command to continue" in lines[-1]
-    first = tuning.tune(CONFIG, tmp_path, lambda line: None)
+    first = tune()
     (tmp_path / "2-plain.json").unlink()
     kept = json.loads((tmp_path / "1-plain.json").read_text()) | {"CPU s": 77}
     (tmp_path / "1-plain.json").write_text(json.dumps(kept))
-    again = tuning.tune(CONFIG, tmp_path, lambda line: None)
+    again = tune()
     assert len(again["runs"]) == len(first["runs"])
     assert kept in again["runs"]
-    assert kept not in tuning.tune(CONFIG, tmp_path, lambda line: None)["runs"]
+    assert kept not in tune()["runs"]

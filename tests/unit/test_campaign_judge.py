@@ -1,5 +1,6 @@
 """The judge reports every kind of loss, and expects only messages up to the newest batch."""
 
+from itertools import count
 from types import SimpleNamespace
 
 import pandas as pd
@@ -51,31 +52,30 @@ def rows(*shown: tuple[str, str, int]) -> pd.DataFrame:
     return pd.DataFrame(shown, columns=["order_id", "event_id", "order_ts"])
 
 
-ALL = rows(("O-1", "e2", 20), ("O-3", "e3", 21), ("O-4", "e5", 31))
+ALL = [("O-1", "e2", 20), ("O-3", "e3", 21), ("O-4", "e5", 31)]
+RIGHT = rows(*ALL)
 
 
 def test_a_table_that_equals_the_ledger_passes():
-    judged = judge_rows(SENDS, ALL, "cow")
+    judged = judge_rows(SENDS, RIGHT, "cow")
     assert judged.ok and (judged.rows, judged.expected) == (3, 3)
     assert str(judged) == "cow by hudi-rs: 3 rows, equal"
 
 
 @pytest.mark.parametrize(
-    ("shown", "wrong"),
+    ("category", "shown"),
     [
-        (ALL.iloc[1:], {"missing": 1}),
-        (pd.concat([ALL, ALL.iloc[[0]]]), {"duplicate": 1}),
-        (rows(("O-1", "e0", 10), ("O-3", "e3", 21), ("O-4", "e5", 31)), {"stale": 1}),
-        (pd.concat([ALL, rows(("O-2", "e1", 11))]), {"ghost": 1}),
-        (pd.concat([ALL, rows(("O-9", "e9", 9))]), {"unexpected": 1}),
-        (rows(("O-1", "e2", 20), ("O-3", "e3", 99), ("O-4", "e5", 31)), {"altered": 1}),
+        ("missing", ALL[1:]),
+        ("duplicate", [*ALL, ALL[0]]),
+        ("stale", [("O-1", "e0", 10), *ALL[1:]]),
+        ("ghost", [*ALL, ("O-2", "e1", 11)]),
+        ("unexpected", [*ALL, ("O-9", "e9", 9)]),
+        ("altered", [ALL[0], ("O-3", "e3", 99), ALL[2]]),
     ],
-    ids=("missing", "duplicate", "stale", "ghost", "unexpected", "altered"),
 )
-def test_each_kind_of_loss_is_reported_with_its_key_and_its_life(shown, wrong):
-    judged = judge_rows(SENDS, shown.reset_index(drop=True), "mor")
-    assert judged.wrong == wrong and not judged.ok
-    (category,) = wrong
+def test_each_kind_of_loss_is_reported_with_its_key_and_its_life(category, shown):
+    judged = judge_rows(SENDS, rows(*shown), "mor")
+    assert judged.wrong == {category: 1} and not judged.ok
     (key,) = judged.examples[category]
     assert key in judged.biographies
 
@@ -84,29 +84,27 @@ def test_only_messages_below_the_ends_of_the_newest_batch_count():
     below = sends_below(SENDS, {0: 2, 1: 1})
     assert judge_rows(below, rows(("O-1", "e2", 20), ("O-2", "e1", 11)), "cow").ok
     # What lies beyond it must not be there yet, and an unplanned partition has nothing.
-    assert judge_rows(below, ALL, "cow").wrong == {"missing": 1, "unexpected": 2}
+    assert judge_rows(below, RIGHT, "cow").wrong == {"missing": 1, "unexpected": 2}
     assert sends_below(SENDS, {}).empty and sends_below(SENDS, None) is SENDS
 
 
 def test_an_order_with_a_send_of_unknown_fate_is_not_judged():
     unknown = pd.concat([SENDS, sends(("O-3", "update", 40, 0, None))], ignore_index=True)
-    assert judge_rows(sends_below(unknown, {0: 9, 1: 9}), ALL, "cow").ok
-    newer = rows(("O-1", "e2", 20), ("O-3", "e0", 40), ("O-4", "e5", 31))
-    assert judge_rows(sends_below(unknown, {0: 9, 1: 9}), newer, "cow").ok
+    for shown in (RIGHT, rows(ALL[0], ("O-3", "e0", 40), ALL[2])):
+        assert judge_rows(sends_below(unknown, {0: 9, 1: 9}), shown, "cow").ok
 
 
 def test_a_biography_tells_events_offsets_and_what_is_shown():
-    shown = ALL.assign(_hoodie_commit_time="2026", _hoodie_file_name="f.parquet")
+    shown = RIGHT.assign(_hoodie_commit_time="2026", _hoodie_file_name="f.parquet")
     first, second, last = biography("O-1", SENDS, shown)
     assert first == "create e0 at 10, event, acked, offset 0:0"
     assert "0:1" in second and last == "shown: e2 at 20 of 2026 in f.parquet"
-    assert biography("O-2", SENDS, ALL)[-1] == "not shown"
+    assert biography("O-2", SENDS, RIGHT)[-1] == "not shown"
 
 
 def test_the_judge_reports_losses_that_are_planted_in_true_rows():
-    assert planted_losses(SENDS, ALL) == dict.fromkeys(
-        ("missing", "duplicate", "stale", "unexpected"), True
-    )
+    kinds = ("missing", "duplicate", "stale", "unexpected")
+    assert planted_losses(SENDS, RIGHT) == dict.fromkeys(kinds, True)
 
 
 LEDGER = SimpleNamespace(frame=lambda: SENDS)
@@ -121,10 +119,8 @@ def test_a_table_is_held_against_the_offsets_of_its_newest_batch(monkeypatch):
     monkeypatch.setattr(judge, "read_rows", lambda *_: at_7)
     judged = judge_table(HERE, "s3a://lakehouse/x", "cow", LEDGER)
     assert judged.ok and judged.batch == 7 and seen == ["x/_checkpoints/cow/offsets/7"]
-    assert judge_table(HERE, "s3a://lakehouse/x", "cow", LEDGER, whole=True).wrong == {
-        "missing": 2,
-        "ghost": 1,
-    }
+    whole = judge_table(HERE, "s3a://lakehouse/x", "cow", LEDGER, whole=True)
+    assert whole.wrong == {"missing": 2, "ghost": 1}
 
 
 def test_a_table_without_a_commit_must_show_nothing(monkeypatch):
@@ -134,10 +130,9 @@ def test_a_table_without_a_commit_must_show_nothing(monkeypatch):
 
 
 def test_a_table_that_changes_while_it_is_read_is_read_again(monkeypatch):
-    batches = iter(range(100))
-    receipts = (Receipt("id", batch, "2026") for batch in batches)
+    receipts = (Receipt("id", batch, "2026") for batch in count())
     monkeypatch.setattr(judge, "table_receipt", lambda *_: next(receipts))
-    monkeypatch.setattr(judge, "read_rows", lambda *_: ALL)
+    monkeypatch.setattr(judge, "read_rows", lambda *_: RIGHT)
     monkeypatch.setattr(judge.time, "sleep", lambda _: None)
     with pytest.raises(TimeoutError, match="changed during each"):
         judge_table(HERE, "s3a://lakehouse/x", "cow", LEDGER)
@@ -175,30 +170,25 @@ def test_every_fault_has_a_function():
 
 
 def test_a_rival_write_that_failed_after_its_commit_may_be_there_as_a_whole():
-    first = [("first-1", "first-1")]
     done, unknown = [Attempt("08", 1)], [Attempt("04", 2, "E: the clean failed")]
-    of_done = [("08-1", "08-1")]
-    assert differences(done, unknown, [*first, *of_done, ("contested-0", "08-1")]) == {}
-    both = [*first, *of_done, ("04-2", "04-2"), ("contested-0", "04-2")]
-    assert differences(done, unknown, both) == {}
-    half = [*first, *of_done, ("04-2", "04-2"), ("contested-0", "08-1")]
-    assert set(differences(done, unknown, half)) == {"missing", "unexpected"}
+    without = [("first-1", "first-1"), ("08-1", "08-1")]
+    both = [*without, ("04-2", "04-2")]
+    assert differences(done, unknown, [*without, ("contested-0", "08-1")]) == {}
+    assert differences(done, unknown, [*both, ("contested-0", "04-2")]) == {}
+    half = differences(done, unknown, [*both, ("contested-0", "08-1")])
+    assert set(half) == {"missing", "unexpected"}
 
 
 def test_of_rival_writers_the_table_holds_those_that_succeeded_and_no_others():
     done = [Attempt("04", 3), Attempt("08", 1), Attempt("01", 2)]
-    right = [
-        *(("first-1", "first-1"), ("04-3", "04-3"), ("08-1", "08-1"), ("01-2", "01-2")),
-        # Of the contested key the latest order_ts, whoever committed last.
-        *(("contested-0", "04-3"), ("contested-1", "01-2")),
-    ]
+    right = [(key, key) for key in ("first-1", "04-3", "08-1", "01-2")]
+    # Of the contested key the latest order_ts, whoever committed last.
+    right += [("contested-0", "04-3"), ("contested-1", "01-2")]
     assert differences(done, [], right) == {}
     assert differences(done, [], right[1:]) == {"missing": {right[0]}}
     failed = ("08-2", "08-2")
     assert differences(done, [], [*right, failed]) == {"unexpected": {failed}}
     assert differences(done, [], [*right, right[0]]) == {"doubled": {right[0]}}
     older = ("contested-0", "08-1")
-    assert differences(done, [], [*right[:4], older, right[5]]) == {
-        "missing": {right[4]},
-        "unexpected": {older},
-    }
+    found = differences(done, [], [*right[:4], older, right[5]])
+    assert found == {"missing": {right[4]}, "unexpected": {older}}

@@ -46,19 +46,14 @@ def test_results_are_kept_one_file_a_case_and_the_rest_is_still_open(records):
     records.save(result(1))
     records.save(result(2, "stuck"))
     records.save_group(1, 1, {"label": "17-small-g01-1", "spark": {}})
+    assert not list(records.folder.glob("*.new"))
+    (records.folder / "case-003.json.new").write_text('{"case": "00')  # half-written
     again = Records(17, "small")
     assert again.results()["001"] == result(1) and not again.results()["002"].ok
     assert [case.id for case in again.open_cases(PLAN)] == [f"{n:03d}" for n in range(3, 15)]
     assert again.attempt(1) == 2 and again.attempt(2) == 1
-    assert not list(again.folder.glob("*.new"))
     again.clear()
     assert again.open_cases(PLAN) == list(PLAN)
-
-
-def test_a_half_written_result_is_no_result(records):
-    records.save(result(1))
-    (records.folder / "case-002.json.new").write_text('{"case": "00')
-    assert list(records.results()) == ["001"]
 
 
 def test_an_outcome_that_is_not_as_expected_is_a_problem_with_its_command(records):

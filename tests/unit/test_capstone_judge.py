@@ -74,20 +74,13 @@ def test_keys_with_two_rows_are_counted(iot):
     assert said.startswith("7 keys of `readings` have more than one row, for example D-")
 
 
-def test_older_versions_are_counted_and_the_newest_is_named():
-    known = delivered(IOT)
-    rows = right_rows(known)
-    winners = IOT.winners(known.events)
-    older = {
-        IOT.key_of(e): e["event_id"]
-        for e in known.events
-        if e["op"] != "forget"
-        and IOT.key_of(e) in winners
-        and winners[IOT.key_of(e)]["event_id"] != e["event_id"]
-    }
-    keys = list(zip(rows["device_id"], rows["ts"], strict=True))
-    shown = [older.get(key, new) for key, new in zip(keys, rows["event_id"], strict=True)]
-    said = problem_with_rows(rows.assign(event_id=shown), known)
+def test_older_versions_are_counted_and_the_newest_is_named(iot):
+    rows = right_rows(iot)
+    newest = rows.set_index(["device_id", "ts"])["event_id"].to_dict()
+    readings = [(IOT.key_of(e), e["event_id"]) for e in iot.events if e["op"] != "forget"]
+    older = {key: event for key, event in readings if newest.get(key, event) != event}
+    shown = [older.get(key, event) for key, event in newest.items()]
+    said = problem_with_rows(rows.assign(event_id=shown), iot)
     assert said.startswith(f"{len(older)} keys of `readings` show an older event")
     assert "What decides which version wins?" in said
 
@@ -136,24 +129,25 @@ def test_dead_letters_may_not_lack_repeat_or_hold_valid_messages(iot):
     assert "1 dead letter is valid" in problem_with_dead_letters(wrong, iot)
 
 
-def test_money_as_double_is_not_exact():
-    known = delivered(FRAUD)
-    right = FRAUD.oracle(known.events)["exposure"]
-    question = FRAUD.questions[0]
+@pytest.fixture(scope="module")
+def exposure():
+    """A question, and its right answer."""
+    return FRAUD.questions[0], FRAUD.oracle(delivered(FRAUD).events)["exposure"]
+
+
+def test_money_as_double_is_not_exact(exposure):
+    question, right = exposure
     doubles = right.assign(exposure=[float(x) for x in right["exposure"]])
     assert problem_with_answer(doubles, question, right) == ""
     doubles.loc[3, "exposure"] += 1e-9
-    said = problem_with_answer(doubles, question, right)
-    assert "do not use DOUBLE for money" in said
+    assert "do not use DOUBLE for money" in problem_with_answer(doubles, question, right)
     cents = right.assign(exposure=[x + Decimal("0.01") for x in right["exposure"]])
-    assert f"{len(right)} rows of `exposure` are wrong" in problem_with_answer(
-        cents, question, right
-    )
+    said = problem_with_answer(cents, question, right)
+    assert f"{len(right)} rows of `exposure` are wrong" in said
 
 
-def test_rows_that_lack_or_should_not_be_there_are_named():
-    known = delivered(FRAUD)
-    right, question = FRAUD.oracle(known.events)["exposure"], FRAUD.questions[0]
+def test_rows_that_lack_or_should_not_be_there_are_named(exposure):
+    question, right = exposure
     assert "2 rows of `exposure` are missing" in problem_with_answer(right[2:], question, right)
     ghost = right[:1].assign(card_id="C-007")
     said = problem_with_answer(pd.concat([right, ghost]), question, right)

@@ -1,4 +1,4 @@
-"""`lab progress` and `lab author` work in a terminal without running services."""
+"""`lab progress` fits a terminal and needs no running services."""
 
 import json
 
@@ -40,12 +40,3 @@ def test_progress_shows_the_best_climb_of_each_ladder(lab_command, tmp_path):
     file.write_text(json.dumps({"ladder": {f"{n:02d}.1": best["17.3"] for n in range(20)}}))
     lines = lab_command("progress", LAB_PROGRESS=str(file)).stdout.splitlines()
     assert max(map(len, lines)) <= 80 and len(lines) < 10
-
-
-def test_a_lesson_that_is_not_there_gets_one_sentence(lab_command):
-    done = lab_command("author", "run", "98")
-    assert done.returncode == 1
-    assert "Lesson 98 has no source in lab_env/lessons." in done.stderr
-    assert "Traceback" not in done.stderr
-    done = lab_command("author", "new", "5", "Cow")
-    assert done.returncode == 1 and "lab author new 05 cow_and_mor" in done.stderr

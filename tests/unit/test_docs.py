@@ -1,11 +1,13 @@
-"""All commands and settings mentioned in the README and the guides exist."""
+"""Commands and settings that a guide names exist, and links to the glossary have a target."""
 
 import re
 
+import pytest
 from typer.main import get_command
 
 from lab_env.cli import app
 from lab_env.course.authoring import reference
+from lab_env.course.source import sources
 from lab_env.platform.settings import REPOSITORY, Settings
 
 DOCS = REPOSITORY / "docs"
@@ -29,25 +31,6 @@ def test_every_lab_command_that_a_guide_names_exists():
     assert {"up", "logs", "author"} <= found <= commands
 
 
-def test_the_commands_page_has_each_command_and_option():
-    page = (DOCS / "commands.md").read_text(encoding="utf-8")
-    named = get_command(app).commands
-    named |= {
-        f"{group} {name}": command
-        for group, of in named.items()
-        for name, command in getattr(of, "commands", {}).items()
-    }
-    for name, command in named.items():
-        _, _, part = page.partition(f"\n### lab {name}\n")
-        part = part.partition("\n### ")[0]
-        options = [
-            param.opts[0]
-            for param in command.params
-            if param.opts[0][0] == "-" and not param.hidden
-        ]
-        assert [option for option in options if f"`{option}" not in part] == [], name
-
-
 def test_the_settings_page_has_each_setting_with_its_default_on_any_machine(monkeypatch, tmp_path):
     page = (DOCS / "settings.md").read_text(encoding="utf-8")
     for name in Settings.model_fields:
@@ -56,3 +39,16 @@ def test_the_settings_page_has_each_setting_with_its_default_on_any_machine(monk
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("LAB_MINIO_PORT", "9999")
     assert reference.pages(get_command(app))[DOCS / "settings.md"] == page
+
+
+def anchor(term: str) -> str:
+    """Return the anchor of a heading, as GitHub and JupyterLab generate it."""
+    return re.sub(r"[^\w\- ]", "", term.lower()).replace(" ", "-")
+
+
+@pytest.mark.parametrize("source", sources(), ids=lambda path: path.stem)
+def test_every_link_to_the_glossary_arrives(source):
+    terms = re.findall(r"^### (.+)$", (DOCS / "glossary.md").read_text("utf-8"), re.MULTILINE)
+    links = re.findall(r"\(\.\./docs/glossary\.md#([^)]*)\)", source.read_text("utf-8"))
+    assert links, "a lesson explains its terms"
+    assert set(links) <= set(map(anchor, terms))

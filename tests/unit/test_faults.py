@@ -2,11 +2,11 @@
 
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 
 import psutil
 import pytest
+from own_lab import wait_until
 
 from lab_env.lab.faults.freeze import frozen, kill
 from lab_env.platform.processes.tree import is_alive, process_tree, resident_bytes
@@ -37,29 +37,24 @@ def family():
         parent.communicate()
 
 
-def all_are(state: str, processes: list[psutil.Process]) -> bool:
-    """Return True if all processes reach a state within 10 s; a signal takes a moment to act."""
-    deadline = time.monotonic() + 10
-    while {process.status() for process in processes} != {state}:
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.02)
-    return True
+def all_become(state: str, processes: list[psutil.Process]) -> None:
+    """Wait until all processes are in a state: a signal takes a moment to act."""
+    wait_until(lambda: {process.status() for process in processes} == {state}, 10, every=0.02)
 
 
 def test_a_frozen_tree_stands_still_and_goes_on_even_after_an_error():
     with family() as tree:
         with pytest.raises(RuntimeError), frozen(tree[0].pid):
-            assert all_are(psutil.STATUS_STOPPED, tree)
+            all_become(psutil.STATUS_STOPPED, tree)
             raise RuntimeError
-        assert all_are(psutil.STATUS_SLEEPING, tree)
+        all_become(psutil.STATUS_SLEEPING, tree)
 
 
 def test_a_tree_of_which_one_is_killed_while_frozen_goes_on_otherwise():
     with family() as tree:
         with frozen(tree[0].pid):
             kill(tree[1].pid)
-        assert all_are(psutil.STATUS_SLEEPING, tree[:1])
+        all_become(psutil.STATUS_SLEEPING, tree[:1])
 
 
 def test_a_killed_tree_is_gone_children_too():

@@ -6,6 +6,7 @@ import socketserver
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from http.server import BaseHTTPRequestHandler
 from types import SimpleNamespace
 from typing import ClassVar
@@ -17,7 +18,8 @@ from lab_env.lessons.recorded.campaign import Result
 from lab_env.workbench.campaign import faults
 
 BASE = "campaign/g01"
-TIMELINE = f"{BASE}/orders_cow/.hoodie/timeline"
+TIMELINE, MOR = (f"{BASE}/orders_{kind}/.hoodie/timeline" for kind in ("cow", "mor"))
+METADATA = f"{BASE}/orders_cow/.hoodie/metadata"
 KEYS = {
     f"{BASE}/_checkpoints/cow/offsets/7": "offsets",
     f"{BASE}/_checkpoints/cow/commits/7": "commits",
@@ -30,17 +32,13 @@ KEYS = {
     f"{TIMELINE}/20261122101500123.commit.requested": "requested",
     f"{TIMELINE}/20261122101500123.inflight": "inflight",
     f"{TIMELINE}/20261122101500123_20261122101501456.commit": "instant",
-    f"{BASE}/orders_mor/.hoodie/timeline/20261122101500123_20261122101501456.deltacommit": (
-        "instant"
-    ),
-    f"{BASE}/orders_mor/.hoodie/timeline/20261122101500123.compaction.inflight": "compaction",
-    f"{BASE}/orders_mor/.hoodie/timeline/20261122101500123_20261122101501456.commit": "compaction",
+    f"{MOR}/20261122101500123_20261122101501456.deltacommit": "instant",
+    f"{MOR}/20261122101500123.compaction.inflight": "compaction",
+    f"{MOR}/20261122101500123_20261122101501456.commit": "compaction",
     f"{TIMELINE}/20261122101500123_20261122101501456.clean": "clean",
     f"{TIMELINE}/20261122101500123.rollback.requested": "rollback",
-    f"{BASE}/orders_cow/.hoodie/metadata/files/.files-0000-0_20261122101500123.log.1_0-2-3": (
-        "metadata"
-    ),
-    f"{BASE}/orders_cow/.hoodie/metadata/.hoodie/timeline/2026_2027.deltacommit": "metadata",
+    f"{METADATA}/files/.files-0000-0_20261122101500123.log.1_0-2-3": "metadata",
+    f"{METADATA}/.hoodie/timeline/2026_2027.deltacommit": "metadata",
 }
 
 
@@ -48,28 +46,27 @@ class FakeStore(BaseHTTPRequestHandler):
     """Records the PUTs that it receives; answers GETs in chunks, as a real store may."""
 
     protocol_version = "HTTP/1.1"
-    got: ClassVar[list[tuple[str, str, bytes, dict]]] = []
+    got: ClassVar[list[tuple[str, bytes, dict]]] = []
 
     def do_PUT(self):
         body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.got.append(("PUT", self.path, body, dict(self.headers)))
-        self.send_response(200)
-        self.send_header("Content-Length", "0")
-        self.end_headers()
+        self.got.append((self.path, body, dict(self.headers)))
+        self.begin_answer(200, "Content-Length", "0")
 
     def do_GET(self):
-        self.send_response(200)
-        self.send_header("Transfer-Encoding", "chunked")
-        self.end_headers()
+        self.begin_answer(200, "Transfer-Encoding", "chunked")
         self.wfile.write(b"5\r\nhello\r\n6\r\n world\r\n0\r\n\r\n")
 
     def do_HEAD(self):
-        self.send_response(200)
-        self.send_header("Content-Length", "11")
-        self.end_headers()
+        self.begin_answer(200, "Content-Length", "11")
 
     def do_DELETE(self):
-        self.send_response(204)
+        self.begin_answer(204)
+
+    def begin_answer(self, status: int, *header: str) -> None:
+        self.send_response(status)
+        if header:
+            self.send_header(*header)
         self.end_headers()
 
     def log_message(self, *_):
@@ -79,14 +76,12 @@ class FakeStore(BaseHTTPRequestHandler):
 @pytest.fixture
 def gate():
     FakeStore.got = []
-    server = socketserver.ThreadingTCPServer(("127.0.0.1", 0), FakeStore)
-    server.daemon_threads = True
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    made = Gate(f"http://127.0.0.1:{server.server_address[1]}")
-    yield made
-    made.close()
-    server.shutdown()
-    server.server_close()
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), FakeStore) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        with closing(Gate(f"http://127.0.0.1:{server.server_address[1]}")) as gate:
+            yield gate
+        server.shutdown()
 
 
 def connect(gate: Gate) -> socket.socket:
@@ -95,23 +90,25 @@ def connect(gate: Gate) -> socket.socket:
     return socket.create_connection((host, int(port)), timeout=10)
 
 
+def client_of(gate: Gate) -> closing[http.client.HTTPConnection]:
+    return closing(http.client.HTTPConnection(gate.url.removeprefix("http://"), timeout=10))
+
+
 def call(gate: Gate, method: str, key: str, body: bytes | None = None, **headers: str):
     """Send a request through the gate; return status and body."""
-    connection = http.client.HTTPConnection(gate.url.removeprefix("http://"), timeout=10)
-    try:
-        connection.request(method, f"/lakehouse/{key}", body, headers)
-        answer = connection.getresponse()
+    with client_of(gate) as client:
+        client.request(method, f"/lakehouse/{key}", body, headers)
+        answer = client.getresponse()
         return answer.status, answer.read()
-    finally:
-        connection.close()
 
 
 COMMITS = f"{BASE}/_checkpoints/cow/commits/"
-DATA = next(key for key, kind in KEYS.items() if kind == "data")
+DATA, DATA_OF_MOR = (key for key, kind in KEYS.items() if kind == "data")
+BROKEN_OFF = (http.client.HTTPException, OSError)
 
 
 def stored() -> list[str]:
-    return [path.rpartition("/")[2] for _, path, _, _ in FakeStore.got]
+    return [path.rpartition("/")[2] for path, _, _ in FakeStore.got]
 
 
 def test_every_class_of_a_write_is_known_by_its_key():
@@ -123,7 +120,7 @@ def test_every_class_of_a_write_is_known_by_its_key():
 def test_requests_and_answers_pass_unchanged_with_their_host(gate):
     awkward = "campaign/a%20b/_x?uploads="
     assert call(gate, "PUT", awkward, b"\x00\r\n\r\nx", Authorization="AWS4 sig") == (200, b"")
-    _, path, body, headers = FakeStore.got[0]
+    path, body, headers = FakeStore.got[0]
     assert (path, body) == ("/lakehouse/campaign/a%20b/_x?uploads=", b"\x00\r\n\r\nx")
     assert headers["Host"] == gate.url.removeprefix("http://")  # what the client has signed
     assert headers["Authorization"] == "AWS4 sig"
@@ -143,27 +140,19 @@ def test_a_client_that_waits_for_100_continue_gets_it(gate):
         assert client.recv(100).startswith(b"HTTP/1.1 100")
         client.sendall(b"ok")
         assert client.recv(100).startswith(b"HTTP/1.1 200")
-    assert FakeStore.got[0][2] == b"ok" and "Expect" not in FakeStore.got[0][3]
+    _, body, headers = FakeStore.got[0]
+    assert body == b"ok" and "Expect" not in headers
 
 
 def test_a_connection_outlives_the_stores_limit_for_idle_ones(gate, monkeypatch):
     monkeypatch.setattr(FakeStore, "timeout", 0.2)
-    connection = http.client.HTTPConnection(gate.url.removeprefix("http://"), timeout=10)
-    for body in (b"1", b"2"):
-        connection.request("PUT", f"/lakehouse/{DATA}", body)
-        connection.getresponse().read()
-        time.sleep(0.6)
-    connection.close()
-    assert [body for _, _, body, _ in FakeStore.got] == [b"1", b"2"]
-
-
-def test_one_connection_serves_many_requests(gate):
-    connection = http.client.HTTPConnection(gate.url.removeprefix("http://"), timeout=10)
-    for number in range(3):
-        connection.request("PUT", f"/lakehouse/{number}", b"x" * 70_000)
-        assert connection.getresponse().read() == b""
-    connection.close()
-    assert stored() == ["0", "1", "2"]
+    bodies = [b"1" * 70_000, b"2" * 70_000]
+    with client_of(gate) as client:
+        for body in bodies:
+            client.request("PUT", f"/lakehouse/{DATA}", body)
+            assert client.getresponse().read() == b""
+            time.sleep(0.6)
+    assert [body for _, body, _ in FakeStore.got] == bodies
 
 
 @pytest.mark.parametrize(("action", "is_stored"), [("hold_before", False), ("hold_after", True)])
@@ -215,19 +204,16 @@ def test_a_held_request_of_a_client_that_died_never_reaches_the_store(gate):
 
 def test_a_class_can_be_failed_several_times_and_of_one_table_only(gate):
     gate.arm("data", "error", times=2, status=507, part="orders_mor/")
-    cow = next(key for key, kind in KEYS.items() if kind == "data" and "cow" in key)
-    mor = next(key for key, kind in KEYS.items() if kind == "data" and "mor" in key)
-    assert call(gate, "PUT", cow, b"x")[0] == 200
-    status, body = call(gate, "PUT", mor, b"x")
-    assert status == 507 and b"XMinioStorageFull" in body
-    assert call(gate, "PUT", mor, b"x")[0] == 507
-    assert call(gate, "PUT", mor, b"x")[0] == 200
+    assert call(gate, "PUT", DATA, b"x")[0] == 200
+    answers = [call(gate, "PUT", DATA_OF_MOR, b"x") for _ in range(3)]
+    assert [status for status, _ in answers] == [507, 507, 200]
+    assert b"XMinioStorageFull" in answers[0][1]
     assert len(FakeStore.got) == 2
 
 
 def test_a_lost_answer_leaves_the_object_in_the_store(gate):
     gate.arm("commits", "lost")
-    with pytest.raises((http.client.HTTPException, OSError)):
+    with pytest.raises(BROKEN_OFF):
         call(gate, "PUT", f"{COMMITS}0", b"v1")
     assert stored() == ["0"]
     assert call(gate, "PUT", f"{COMMITS}0", b"v1")[0] == 200
@@ -238,19 +224,15 @@ def test_each_of_several_rules_counts_every_request(gate):
     gate.obey(errors, lost)
     assert [call(gate, "PUT", DATA, b"x")[0] for _ in range(4)] == [200, 503, 503, 200]
     assert lost.request is None
-    with pytest.raises((http.client.HTTPException, OSError)):
+    with pytest.raises(BROKEN_OFF):
         call(gate, "PUT", DATA, b"x")
 
 
 def test_a_gate_whose_store_is_gone_closes_the_connection():
     with socket.create_server(("127.0.0.1", 0)) as empty:
         url = f"http://127.0.0.1:{empty.getsockname()[1]}"
-    gate = Gate(url)
-    try:
-        with pytest.raises((http.client.HTTPException, OSError)):
-            call(gate, "GET", "x")
-    finally:
-        gate.close()
+    with closing(Gate(url)) as gate, pytest.raises(BROKEN_OFF):
+        call(gate, "GET", "x")
 
 
 def test_a_misspelt_class_and_a_store_with_tls_are_refused(gate):

@@ -1,11 +1,14 @@
-"""Event text that looks like HTML is shown as text, wherever the lab or a lesson shows it."""
+"""Text that looks like HTML or Markdown is shown as it was written, wherever the lab shows it."""
 
+import random
 import re
+from html import unescape
 from html.parser import HTMLParser
 
 import pandas as pd
 import pytest
 
+from lab_env.course.outcomes import Outcome
 from lab_env.course.room.overview import Overview
 from lab_env.course.room.report import Report
 from lab_env.course.room.server import page as room_page
@@ -23,7 +26,6 @@ FRAME = pd.DataFrame({HOSTILE: [HOSTILE, "O-17"], "n": [1, 2]}, index=[HOSTILE, 
 
 
 def chart() -> str:
-    """Return a chart with the hostile text in every place that takes text."""
     figure, axes = new_chart(HOSTILE, HOSTILE, HOSTILE)
     axes.bar([HOSTILE], [1], label=HOSTILE)
     axes.legend()
@@ -31,7 +33,6 @@ def chart() -> str:
 
 
 def engines() -> str:
-    """Return a matrix of engines with the hostile text in rows, a question and an error."""
     rows = pd.DataFrame({"op": [HOSTILE]})
     replies = {
         (HOSTILE, "mor", "Spark SQL"): Reply(rows),
@@ -41,7 +42,6 @@ def engines() -> str:
 
 
 def page_of_a_tour() -> str:
-    """Return a tour's page with the hostile text in a query and in a problem."""
     tour = Tour(500, 60, problems=[HOSTILE])
     sink = dict.fromkeys(
         [*tour_report.VERDICTS, "commits", "files", "bytes", "freshness_p50_s", "freshness_p95_s"],
@@ -54,7 +54,6 @@ def page_of_a_tour() -> str:
 
 
 def page_of_a_room() -> str:
-    """Return a room's page with the hostile text as a seat's name and as the command to join."""
     overview = Overview()
     overview.receive(Report(seat="0" * 16, name=HOSTILE))
     return room_page(overview, join=HOSTILE)
@@ -62,6 +61,7 @@ def page_of_a_room() -> str:
 
 SHOWN = {
     "card": lambda: card(HOSTILE, None, FRAME, f"`{HOSTILE}` **{HOSTILE}**", HOSTILE, HOSTILE),
+    "outcome": lambda: Outcome("05.1", "not yet", HOSTILE)._repr_html_(),
     "styled": lambda: styled(FRAME).to_html(),
     "styled with formats": lambda: styled(FRAME, {"n": "{:.1f}"}).hide(axis="index").to_html(),
     "styled with left columns": lambda: styled(FRAME).set_table_styles([]).to_html(),
@@ -96,6 +96,25 @@ def test_it_is_text_and_no_tag(what):
     page = Tags(SHOWN[what]())
     assert {"img", "onerror"} & set(page.found) == set()
     assert HOSTILE in page.text
+
+
+PIECES = ["**", "*", "_", "<b>", "&lt;", "options", " ", "{}", "'", '"', "\\", "#", "```"[:2], "é"]
+
+
+def draw(rng: random.Random, without: str = "") -> str:
+    """Return random code made of pieces that Markdown or HTML could interpret."""
+    text = "".join(rng.choice(PIECES) for _ in range(rng.randint(1, 12))).strip() or "x"
+    return text.replace(without, "") or "x" if without else text
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_the_code_in_a_card_comes_out_as_it_went_in(seed):
+    rng = random.Random(seed)
+    inline, block = draw(rng, without="`"), draw(rng)
+    html = card("Title", None, note=f"Say `{inline}` **now**:\n\n```\n{block}\n```\n\nThen go on.")
+    assert f">{inline}</code> **now**:" in unescape(html)
+    assert f">{block}</pre>" in unescape(html)
+    assert "Then go on." in html
 
 
 def test_no_lesson_shows_a_table_by_a_way_that_does_not_escape():

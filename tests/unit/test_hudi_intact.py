@@ -44,10 +44,6 @@ def only(table: Files) -> str:
     return str(damage)
 
 
-def test_an_intact_table_has_no_damage():
-    assert damaged_files(files()) == []
-
-
 def test_a_cut_log_or_base_file_differs_from_what_its_commit_recorded():
     assert f"{log(T2)}: {len(LOG) - 4} bytes, but its commit recorded {len(LOG)}" == only(
         files(log=LOG[:-4])
@@ -72,7 +68,6 @@ def test_a_completed_instant_that_cannot_be_decoded_is_named():
 
 
 def test_a_replaced_version_of_a_file_may_be_gone():
-    """The cleaner deletes old versions; the newest one is enough for a query."""
     newer = {done(T3)[0]: committed("UPSERT", stat(base(T3), written=3, size=len(PARQUET)))}
     contents = COMMITS | newer | {base(T3): PARQUET}
     assert damaged_files(Files("t", PROPERTIES, [*done(T3)[1:]], contents)) == []

@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from contextlib import contextmanager
+from types import SimpleNamespace
 
 import pytest
 
@@ -65,18 +66,14 @@ def test_after_a_killed_one_the_services_say_what_is_missing(
 def test_jupyterlab_stays_open_when_set_up_fails(lab_command, home, monkeypatch):
     happened = []
 
-    class Server:
-        def page(self, lesson):
-            return f"page of {lesson}"
-
-        def wait(self):
-            happened.append("JupyterLab ends")
-            return 0
+    def wait():
+        happened.append("JupyterLab ends")
+        return 0
 
     @contextmanager
     def starting(lesson, browser):
         happened.append("JupyterLab starts")
-        yield Server()
+        yield SimpleNamespace(page="page of {}".format, wait=wait)
 
     def fail(report, since, before):
         happened.append(f"set-up since {since:.0f}")

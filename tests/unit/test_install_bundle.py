@@ -58,14 +58,11 @@ def test_a_bundle_has_the_files_of_the_cache_and_none_of_this_machine(unpacked):
     assert found == {bootstrap.MANIFEST, "minio-v0/minio", str(jar), wheel}
 
 
-def test_a_whole_bundle_is_checked_once(unpacked, monkeypatch):
+def test_a_whole_bundle_is_checked_once_and_a_new_one_over_it_again(unpacked, monkeypatch):
     bootstrap._check_bundle(unpacked)
-    monkeypatch.setattr(bootstrap, "damaged_files", lambda cache: pytest.fail("checked again"))
-    bootstrap._check_bundle(unpacked)
-
-
-def test_a_new_bundle_over_an_old_one_is_checked_again(unpacked):
-    bootstrap._check_bundle(unpacked)
+    with monkeypatch.context() as patch:
+        patch.setattr(bootstrap, "damaged_files", lambda cache: pytest.fail("checked again"))
+        bootstrap._check_bundle(unpacked)
     write(unpacked / bootstrap.MANIFEST, b'{"minio-v1/minio": "0"}')
     with pytest.raises(SystemExit):
         bootstrap._check_bundle(unpacked)

@@ -9,7 +9,6 @@ from lab_env.platform.install import java
 
 
 def installation(folder: Path, version: str) -> Path:
-    """Create a folder that looks like a Java installation of a version."""
     (folder / "bin").mkdir(parents=True)
     (folder / "bin" / "java").write_text("#!/bin/sh\nexit 1\n")
     (folder / "bin" / "java").chmod(0o755)
@@ -19,7 +18,6 @@ def installation(folder: Path, version: str) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_java(tmp_path, monkeypatch, configure):
-    """A machine without Java."""
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path / "nothing"))
     configure(cache=tmp_path / "cache")

@@ -48,7 +48,7 @@ def archive(path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def known() -> dict:
-    """uv's metadata of the archive that it would fetch for this machine."""
+    """What uv knows of the archive that it would fetch for this machine."""
     uv = bootstrap._uv(cache())
     listing = ["python", "list", WANTED, "--only-downloads", "--output-format", "json"]
     return json.loads(subprocess.check_output([uv, *listing]))[0]
@@ -108,7 +108,6 @@ class Machine:
         self.environment |= {"PATH": str(folder / "bin"), "LAB_CACHE": str(self.cache)}
 
     def setup(self, stdin=subprocess.DEVNULL, **variables: str) -> subprocess.CompletedProcess:
-        """Run set-up to completion."""
         script = AS_PYTHON_314.format(str(self.bootstrap))
         return subprocess.run(
             [sys.executable, "-c", script],
@@ -129,7 +128,6 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path) -> Machine:
-    """A machine with only Python 3.14."""
     return Machine(tmp_path)
 
 

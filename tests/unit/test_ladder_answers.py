@@ -59,10 +59,8 @@ def test_another_answer_may_use_what_the_reference_imports():
     function = find_answer("14.4", ENDPOINTS, "wrong-2")
     there = unpack(pack(bound=True, answer=function), "the session")["answer"]
     assert there.__globals__["DEMO_OPTIONS"]["hoodie.metadata.enable"] == "false"
-    assert (
-        linecache.getline(there.__code__.co_filename, 2)
-        == '    options = {**DEMO_OPTIONS, "hoodie.table.name": "minutes"}\n'
-    )
+    line = linecache.getline(there.__code__.co_filename, 2)
+    assert line == '    options = {**DEMO_OPTIONS, "hoodie.table.name": "minutes"}\n'
 
 
 def test_your_own_answer_is_that_of_the_saved_notebook_with_earlier_references(notebook):

@@ -5,11 +5,13 @@ import signal
 import sys
 from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 from xml.dom import minidom
 
 import pandas as pd
 import pytest
+from ladder_ledger import sent
 
 from lab_env.course import progress
 from lab_env.lab import handle
@@ -36,7 +38,7 @@ class PlayedGate:
     """Gate at which the awaited request comes if the stage says so."""
 
     def __init__(self, stage):
-        self.stage, self.url, self.dropped, self.closed = stage, "http://gate", 0, False
+        self.stage, self.url = stage, "http://gate"
 
     def obey(self, *rules):
         self.stage.armed += [(rule.kind, rule.action) for rule in rules]
@@ -51,14 +53,7 @@ class PlayedGate:
     def last(self, n):
         return [SimpleNamespace(at=float("inf"))]
 
-    def disarm(self):
-        pass
-
-    def drop(self):
-        self.dropped += 1
-
-    def close(self):
-        self.closed = True
+    disarm = drop = close = lambda self: None
 
 
 class PlayedProcess:
@@ -105,20 +100,12 @@ class Stage:
         rows = [(s.order_id, s.event_id, s.order_ts) for s in newest.values() if s.op != "erase"]
         self.rows = self.edit(rows)
 
-    def frame(self):
-        lines = [
-            (s.send_id, s.event_id, s.order_id, s.op, s.order_ts, s.kind, "acked", 0, n)
-            for n, s in enumerate(self.sent)
-        ]
-        columns = ["send_id", "event_id", "order_id", "op", "order_ts", "kind", "state"]
-        return pd.DataFrame(lines, columns=[*columns, "partition", "offset"])
-
 
 class PlayedLedger(ladder.Ledger):
     stage: Stage
 
     def frame(self):
-        return self.stage.frame()
+        return sent(self.stage.sent)
 
 
 @pytest.fixture
@@ -162,10 +149,8 @@ def test_a_right_answer_climbs_all_rungs_and_leaves_nothing(stage):
     done = climb(said=said)
     rungs = len(RUNGS["04.2"])
     assert done.held and [result.number for result in done.results] == list(range(1, rungs + 1))
-    assert (
-        all("matches the ledger" in result.found for result in done.results)
-        and len(said) == 1 + 2 * rungs
-    )
+    assert all("matches the ledger" in result.found for result in done.results)
+    assert len(said) == 1 + 2 * rungs
     assert done.results[2].found.endswith("Killed after orders_cow/f.parquet.")
     assert stage.armed[:2] == [("data", "hold_after"), ("commits", "hold_before")]
     assert [action for _, action in stage.armed[2:]] == ["hold_after", "error", "lost"]
@@ -209,11 +194,8 @@ def test_a_fall_is_saved_and_read_again(stage, home):
     stage.edit = lambda rows: rows[1:]
     done = climb(3)
     files = done.keep()
-    assert {name: path.name for name, path in files.items()} == {
-        "picture": "04.2-rung-3-seed-17.svg",
-        "events": "04.2-rung-3-seed-17.json",
-    }
-    assert files["picture"].parent == home / "ladder"
+    name = str(home / "ladder" / "04.2-rung-3-seed-17")
+    assert files == {"picture": Path(f"{name}.svg"), "events": Path(f"{name}.json")}
     facts = json.loads(files["events"].read_text())
     assert (facts["rung"], facts["seed"], facts["answer"]) == (3, 17, "own")
     assert facts["sends"][0]["value"].startswith('{"event_id"')
@@ -223,11 +205,15 @@ def test_a_fall_is_saved_and_read_again(stage, home):
     assert minidom.parse(str(files["picture"]))
 
 
-def test_a_fall_without_a_history_has_no_picture(stage):
+def test_an_error_of_the_function_is_a_fall_without_a_history_and_a_picture(stage):
     stage.edit = lambda rows: rows[1:]
     assert "picture" in climb(2).keep()
     stage.error = JobFailed("KeyError: 'x'.")
-    files = climb(2).keep()
+    failed = climb(2)
+    (result,) = failed.results
+    assert not result.held and result.history is None
+    assert result.found.startswith("In delivery 1, of ") and result.found.endswith("KeyError: 'x'.")
+    files = failed.keep()
     assert list(files) == ["events"] and read_fall(files["events"]).history is None
     assert not files["events"].with_suffix(".svg").exists()
 
@@ -289,24 +275,12 @@ def test_a_fall_that_needs_other_orders_is_not_shrunk_to_one(stage):
     assert failed.shrunk == "Not shrunk: no single order shows what went wrong."
 
 
-def test_an_error_of_the_function_is_a_fall_without_a_history(stage):
-    stage.error = JobFailed("KeyError: 'x'.")
-    (result,) = climb(2).results
-    assert not result.held and result.history is None
-    assert result.found.startswith("In delivery 1, of ") and result.found.endswith("KeyError: 'x'.")
-
-
-@pytest.mark.parametrize(
-    ("rung", "why"),
-    [
-        (4, "recorded no finished batch in the checkpoint that it was given"),
-        (5, "wrote so little that the store had no time for trouble"),
-    ],
-)
-def test_a_request_that_never_comes_is_a_fall(stage, rung, why):
+def test_a_request_that_never_comes_is_a_fall(stage):
     stage.hit = False
-    (result,) = climb(rung).results
-    assert not result.held and why in result.found
+    (unfinished,), (small,) = climb(4).results, climb(5).results
+    assert not unfinished.held and not small.held
+    assert "recorded no finished batch in the checkpoint that it was given" in unfinished.found
+    assert "wrote so little that the store had no time for trouble" in small.found
 
 
 def test_a_second_process_writes_while_the_first_one_is_held(stage, monkeypatch):
@@ -335,6 +309,23 @@ def test_an_output_that_cannot_be_read_is_a_fall(stage, monkeypatch):
     monkeypatch.setattr(type(ladder.target_of("04.2")), "rows", lambda self, stage: stage.look())
     (result,) = climb(1).results
     assert result.found == "The output cannot be read: FileNotFoundException: gone."
+
+
+def test_an_error_while_removing_hides_neither_a_fall_nor_an_error(stage, monkeypatch):
+    def away(endpoints, prefix):
+        raise OSError("the store is away")
+
+    monkeypatch.setattr(ladder.store, "delete_prefix", away)
+    left = "Its topic, output and ledger could not all be removed: the store is away"
+    stage.edit = lambda rows: rows[1:]
+    (result,) = climb(1).results
+    assert not result.held and "missing from the output" in result.found
+    assert result.found.endswith(left) and result.fall
+    stage.error = LabError("Kafka does not answer.")
+    with pytest.raises(LabError, match="Kafka does not answer") as caught:
+        climb(1)
+    assert caught.value.__notes__ == [left]
+    assert all(process.killed for process in stage.processes)
 
 
 def test_an_interrupted_attack_removes_everything(stage):
@@ -403,14 +394,13 @@ def test_an_error_in_a_function_that_a_stream_calls_back_names_its_line():
 
 
 def test_an_output_with_an_empty_key_or_event_is_judged():
-    messages, each = Stage(), EachMessageOnce()
-    messages.sent = RUNGS["04.2"][0].deliveries(17)[0][:2]
-    sends = each.keyed(messages.frame())
+    each = EachMessageOnce()
+    sends = each.keyed(sent(RUNGS["04.2"][0].deliveries(17)[0][:2]))
     rows = pd.DataFrame({"key": ["0:0", "0:1", None], "event": ["0:0", None, "0:2"]})
     found = each.judge(sends, rows)
     assert found.wrong == ("0:1", "None")
     looks = [Look(1, rows)]
-    told = shortest(["None"], each, sends.assign(delivery=1), looks)
+    told = shortest(["None"], each, sends, looks)
     assert told.steps[-1].text == "0:2; it must show no row"
 
 

@@ -1,6 +1,7 @@
 """The history of one order ends at the first step that breaks the promise."""
 
 import pandas as pd
+from ladder_ledger import ORDERS, sends_of
 
 from lab_env.lab.ladder.history import (
     COMMIT,
@@ -13,34 +14,25 @@ from lab_env.lab.ladder.history import (
     history,
     shortest,
 )
-from lab_env.lab.ladder.target import NewestOfEachOrder
-
-SECOND = 1_000_000
-ORDERS = NewestOfEachOrder()
-COLUMNS = ["order_id", "event_id", "op", "order_ts", "kind", "partition", "offset", "delivery"]
-STATUS = {"create": "new", "update": "paid", "erase": "erased"}
-
-
-def sends(*rows: tuple) -> pd.DataFrame:
-    """Make sends from (order, event, op, second, kind, offset, delivery)."""
-    lines = [(o, e, op, s * SECOND, kind, 0, at, n) for o, e, op, s, kind, at, n in rows]
-    frame = pd.DataFrame(lines, columns=COLUMNS)
-    values = [f'{{"status":"{STATUS[op]}"}}' for op in frame["op"]]
-    return ORDERS.keyed(frame.assign(value=values))
 
 
 def look(delivery: int, *shown: tuple[str, str], killed: str = "") -> Look:
     return Look(delivery, pd.DataFrame(shown, columns=["key", "event"]), killed)
 
 
-SENDS = sends(
-    ("O-1", "e1", "create", 1, "event", 0, 1),
-    ("O-1", "e2", "update", 9, "event", 1, 1),
-    ("O-1", "e3", "update", 5, "late", 2, 2),
-    ("O-2", "e4", "create", 1, "event", 3, 1),
-    ("O-2", "e5", "erase", 20, "event", 4, 2),
-    ("O-2", "e6", "update", 30, "malformed:not_json", 5, 2),
+FIRST = sends_of(
+    "O-1",
+    ("e1", "create", 1, "event", 1),
+    ("e2", "update", 9, "event", 1),
+    ("e3", "update", 5, "late", 2),
 )
+SECOND = sends_of(
+    "O-2",
+    ("e4", "create", 1, "event", 1),
+    ("e5", "erase", 20, "event", 2),
+    ("e6", "update", 30, "malformed:not_json", 2),
+)
+SENDS = pd.concat([FIRST, SECOND])
 
 
 def test_a_late_event_that_won_is_the_first_wrong_step_and_the_last():
@@ -69,22 +61,16 @@ def test_rows_that_are_there_twice_and_rows_that_are_gone_are_told():
 
 
 def test_after_a_kill_nothing_is_promised_before_the_restart():
-    looks = [
-        look(1, ("O-1", "e2")),
-        look(2, killed="after orders_cow/f.parquet"),
-        look(2, ("O-1", "e2")),
-    ]
+    right = ("O-1", "e2")
+    looks = [look(1, right), look(2, killed="after orders_cow/f.parquet"), look(2, right)]
     steps = history("O-1", ORDERS, SENDS, looks).steps
     whats = ["sent", "sent", "shown", "sent", "killed", "shown", "shown"]
     assert [step.what for step in steps] == whats and not any(step.wrong for step in steps)
 
 
 def test_a_kill_in_a_delivery_without_a_send_of_the_order_repeats_none():
-    looks = [
-        look(1, ("O-2", "e4")),
-        look(3, ("O-2", "e4"), killed="after orders_cow/f.parquet"),
-        look(3, ("O-2", "e4")),
-    ]
+    row = ("O-2", "e4")
+    looks = [look(1, row), look(3, row, killed="after orders_cow/f.parquet"), look(3, row)]
     steps = history("O-2", ORDERS, SENDS[SENDS["delivery"] == 1], looks).steps
     assert [step.what for step in steps] == ["sent", "shown", "killed", "shown", "shown"]
 
@@ -119,7 +105,7 @@ def test_deliveries_before_the_first_event_are_left_out():
 
 
 def test_of_many_events_in_a_delivery_the_first_and_the_last_are_listed():
-    many = sends(*(("O-1", f"e{n}", "update", n, "event", n, 1) for n in range(40)))
+    many = sends_of("O-1", *((f"e{n}", "update", n, "event", 1) for n in range(40)))
     told = history("O-1", ORDERS, many, [look(1, *(("O-1", f"e{n}") for n in range(40)))])
     short = abridged(told.steps)
     assert [step.what for step in short] == [SENT] * (MOST + 1) + ["shown"]
@@ -136,9 +122,7 @@ def test_a_history_is_one_sentence_for_those_who_cannot_see_its_picture():
 
 
 def test_events_of_the_same_millisecond_are_told_apart():
-    own = sends(
-        ("O-1", "e1", "update", 1, "event", 0, 1), ("O-1", "e2", "update", 1, "event", 1, 1)
-    )
+    own = sends_of("O-1", *((event, "update", 1, "event", 1) for event in ("e1", "e2")))
     own["order_ts"] += [0, 1]
     wrong = history("O-1", ORDERS, own, [look(1, ("O-1", "e1"))]).steps[-1]
     assert wrong.text == "paid at 00:00:01.000000; it must show paid at 00:00:01.000001"

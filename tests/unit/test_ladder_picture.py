@@ -6,6 +6,7 @@ from xml.dom import minidom
 
 import pandas as pd
 import pytest
+from ladder_ledger import ORDERS, sends_of
 
 from lab_env.lab.ladder.history import (
     COMMIT,
@@ -20,8 +21,6 @@ from lab_env.lab.ladder.history import (
 from lab_env.lab.ladder.picture import COLOURS, LANES, draw
 from lab_env.lab.ladder.target import NewestOfEachOrder
 
-ORDERS = NewestOfEachOrder()
-
 
 class Later(NewestOfEachOrder):
     begins = 2
@@ -33,23 +32,14 @@ FILE = "orders_cow/partition_date=2026-01-05/00000000-ed49-4a87-9a58-abb72b4ab27
 LONG = "the-far-north/" * 20
 
 
-def sends(*rows: tuple, key: str = ORDER) -> pd.DataFrame:
-    """Make sends from (event, op, second, kind, delivery); the offset counts them."""
-    lines = [
-        (key, event, op, second * 1_000_000, kind, 2, offset, delivery, f'{{"status":"{op}d"}}')
-        for offset, (event, op, second, kind, delivery) in enumerate(rows)
-    ]
-    columns = ["order_id", "event_id", "op", "order_ts", "kind", "partition", "offset"]
-    return ORDERS.keyed(pd.DataFrame(lines, columns=[*columns, "delivery", "value"]))
-
-
 def look(delivery: int, *events: str, killed: str = "", key: str = ORDER) -> Look:
     rows = pd.DataFrame({"key": key, "event": list(events), COMMIT: COMMITS[delivery - 1]})
     return Look(delivery, rows, killed)
 
 
 def late():
-    sent = sends(
+    sent = sends_of(
+        ORDER,
         ("e1", "create", 1, "event", 1),
         ("e2", "update", 9, "event", 1),
         ("e3", "update", 5, "late", 2),
@@ -59,37 +49,37 @@ def late():
 
 def erased():
     damaged = "e3", "erase", 10, "malformed:not_json", 2  # erases nothing
-    sent = sends(("e1", "create", 1, "event", 1), ("e2", "erase", 9, "event", 2), damaged)
+    sent = sends_of(ORDER, ("e1", "create", 1, "event", 1), ("e2", "erase", 9, "event", 2), damaged)
     return history(ORDER, ORDERS, sent, [look(1, "e1"), look(2, "e1")])
 
 
 def duplicate():
-    sent = sends(("e1", "create", 1, "event", 1), ("e1", "create", 1, "resend", 2))
+    sent = sends_of(ORDER, ("e1", "create", 1, "event", 1), ("e1", "create", 1, "resend", 2))
     killed = look(2, "e1", killed="before _checkpoints/orders_cow/commits/1")
     return history(ORDER, ORDERS, sent, [look(1, "e1"), killed, look(2, "e1", "e1")])
 
 
 def missing():
-    sent = sends(("e1", "create", 1, "event", 2))
+    sent = sends_of(ORDER, ("e1", "create", 1, "event", 2))
     return history(ORDER, ORDERS, sent, [look(1), look(2, killed=f"after {FILE}"), look(2)])
 
 
 def prepared():
     """The lab handles the first delivery; in the second one, the store is in trouble."""
-    sent = sends(("e1", "create", 1, "event", 1), ("e2", "update", 2, "event", 2))
+    sent = sends_of(ORDER, ("e1", "create", 1, "event", 1), ("e2", "update", 2, "event", 2))
     looks = look(1, "e1"), replace(look(2, "e1"), meanwhile="a store in trouble")
     return history(ORDER, Later(), sent, looks)
 
 
 def fifteen():
     kinds = ["event", "late", "resend", "malformed:impossible_timestamp"]
-    sent = sends(*((f"e{n}", "update", n, kinds[n % 4], 1 + n // 5) for n in range(10)))
+    sent = sends_of(ORDER, *((f"e{n}", "update", n, kinds[n % 4], 1 + n // 5) for n in range(10)))
     killed = look(2, "e6", killed=f"after {FILE}")
     return history(ORDER, ORDERS, sent, [look(1, "e4"), killed, look(2, "e8")])
 
 
 def long_names():
-    sent = sends(("e1", "create", 1, f"malformed:{LONG}", 1), key=LONG)
+    sent = sends_of(LONG, ("e1", "create", 1, f"malformed:{LONG}", 1))
     return history(LONG, ORDERS, sent, [look(1, f"{LONG}<script>\0", *"abcdefgh", key=LONG)])
 
 
@@ -141,7 +131,7 @@ def test_a_delivery_that_the_lab_handles_has_no_call_and_trouble_has_a_bar():
     svg = draw(HISTORIES["prepared"])
     assert ">the lab has prepared</text>" in svg and count(svg, "bar") == 1
     assert ">meanwhile: a store in trouble</text>" in svg
-    assert "meanwhile a store in trouble, shown created" in as_sentence(HISTORIES["prepared"])
+    assert "meanwhile a store in trouble, shown new" in as_sentence(HISTORIES["prepared"])
 
 
 def test_the_event_that_is_shown_and_the_one_that_must_be_are_framed():

@@ -10,9 +10,6 @@ REPORTS = pd.DataFrame(
 )
 
 
-def test_a_rate_counts_each_half_second_also_those_without_a_report():
+def test_a_rate_counts_each_half_second_to_the_end_of_the_run_also_those_without_a_report():
     assert rate(REPORTS).to_dict() == {0.25: 4, 0.75: 2, 1.25: 0, 1.75: 2}
-
-
-def test_a_rate_without_a_report_is_zero_to_the_end_of_the_run():
     assert rate(REPORTS[:0], seconds=1.2).to_dict() == {0.25: 0, 0.75: 0, 1.25: 0}

@@ -7,7 +7,6 @@ import pytest
 
 from lab_env.course.answers import Unreadable
 from lab_env.lessons.l02 import checks
-from lab_env.lessons.l02.figures import placed
 from lab_env.shop.skew import CELEBRITY, marketplace_events
 
 
@@ -44,26 +43,6 @@ def test_each_limit_decides_a_load():
         limits = {"events": events / 1000, "bytes": written, "readers": written * applications / 2}
         deciding.add(max(limits, key=limits.get))
     assert deciding == {"events", "bytes", "readers"}
-
-
-class Receipt:
-    """Stand-in for the message that the Kafka client passes to a delivery callback."""
-
-    def __init__(self, key, partition):
-        self.key, self.partition = lambda: key, lambda: partition
-
-    def value(self):
-        return b'{"order_id": "O-1"}'
-
-
-def test_receipts_become_a_table_of_places():
-    table = placed([Receipt(b"c-1", 4), Receipt(None, 2)])
-    assert table.to_dict("list") == {
-        "order_id": ["O-1", "O-1"],
-        "key": ["c-1", None],
-        "partition": [4, 2],
-        "bytes": [19, 19],
-    }
 
 
 def test_the_marketplace_is_the_same_each_time_and_has_a_celebrity():

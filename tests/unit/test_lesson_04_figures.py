@@ -4,12 +4,7 @@ from types import SimpleNamespace
 
 import pandas as pd
 
-from lab_env.lessons.l04.figures import (
-    OrderTrace,
-    changed_after_midnight,
-    side_by_side,
-    summarize,
-)
+from lab_env.lessons.l04.figures import OrderTrace, changed_after_midnight, side_by_side, summarize
 from lab_env.shop.ledger.reconcile import TABLE, Reconciliation
 
 GOOD = Reconciliation("table", TABLE, rows=1, expected=1)
@@ -30,10 +25,6 @@ def trace_of(**shown: list[str]) -> OrderTrace:
     trace = OrderTrace("o-1", arrived)
     trace.sinks = {name: (ids, GOOD) for name, ids in shown.items()}
     return trace
-
-
-def test_the_newest_event_is_the_one_with_the_highest_time_not_the_last_to_arrive():
-    assert trace_of(table=["e-3"]).marks("table") == ["", "newest", "", ""]
 
 
 def test_a_resend_is_marked_only_where_it_is_a_row_of_its_own():

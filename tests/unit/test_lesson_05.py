@@ -45,7 +45,4 @@ def test_only_what_is_new_since_the_picture_before_is_counted():
     assert list(table.columns) == ["base", "log", "metadata", "timeline"]
     assert list(table.loc["insert"]) == [20_000, 0, 500, 0]
     assert list(table.loc["update"]) == [0, 900, 0, 0]
-
-
-def test_files_that_are_gone_are_not_files_that_were_written():
-    assert data_files(picture({"base-1": 20_000}, SECOND)) == "none"
+    assert data_files(picture({"base-1": 20_000}, SECOND)) == "none"  # files that are gone

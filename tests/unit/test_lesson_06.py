@@ -80,27 +80,18 @@ def test_a_pending_plan_is_no_compaction_of_that_step():
     assert not Step(1, 0, 1, 2, 0, None, pending).compacted
 
 
-def listing(*names: str) -> list[StoredObject]:
-    modified = datetime(2026, 11, 20, 12, 0, 6, 500_000, tzinfo=UTC)
-    return [StoredObject(f"x/t/{name}", 1, modified) for name in names]
-
-
 def test_the_timeline_tells_when_a_compaction_was_planned_begun_and_complete():
-    timeline = ".hoodie/timeline/"
-    found = compactions_of(
-        listing(
-            f"{timeline}{at(1)}_{at(2)}.deltacommit",
-            f"{timeline}{at(5)}.compaction.requested",
-            f"{timeline}{at(5)}.compaction.inflight",
-            f"{timeline}{at(5)}_{at(8)}.commit",
-            f"{timeline}{at(9)}.compaction.requested",
-            f".hoodie/metadata/{timeline}{at(3)}.compaction.requested",
-        )
+    timeline, modified = ".hoodie/timeline/", datetime(2026, 11, 20, 12, 0, 6, 500_000, tzinfo=UTC)
+    names = (
+        f"{timeline}{at(1)}_{at(2)}.deltacommit",
+        f"{timeline}{at(5)}.compaction.requested",
+        f"{timeline}{at(5)}.compaction.inflight",
+        f"{timeline}{at(5)}_{at(8)}.commit",
+        f"{timeline}{at(9)}.compaction.requested",
+        f".hoodie/metadata/{timeline}{at(3)}.compaction.requested",
     )
-    assert found == [
-        Compaction(NOON + 5, NOON + 6.5, NOON + 8),
-        Compaction(NOON + 9, None, None),
-    ]
+    found = compactions_of([StoredObject(f"x/t/{name}", 1, modified) for name in names])
+    assert found == [Compaction(NOON + 5, NOON + 6.5, NOON + 8), Compaction(NOON + 9, None, None)]
 
 
 def test_a_stream_worked_in_the_batches_that_had_rows():

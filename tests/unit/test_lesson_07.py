@@ -1,6 +1,7 @@
 """Lesson 07 counts requests and rewritten files; its checks hide the last write and all cleans."""
 
 from types import SimpleNamespace
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -36,11 +37,10 @@ class FakeStatistics:
 
 
 def session(statistics):
-    hadoop = SimpleNamespace(
-        FileSystem=SimpleNamespace(getGlobalStorageStatistics=lambda: statistics)
-    )
-    apache = SimpleNamespace(hadoop=SimpleNamespace(fs=hadoop))
-    return SimpleNamespace(_jvm=SimpleNamespace(org=SimpleNamespace(apache=apache)))
+    spark = MagicMock()
+    files = spark._jvm.org.apache.hadoop.fs.FileSystem
+    files.getGlobalStorageStatistics.return_value = statistics
+    return spark
 
 
 def test_only_what_was_sent_inside_is_counted():

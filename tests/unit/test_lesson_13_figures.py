@@ -1,6 +1,7 @@
 """Lesson 13 compares the rows of engines."""
 
 from decimal import Decimal
+from unittest.mock import Mock
 
 import pandas as pd
 import pytest
@@ -9,13 +10,6 @@ from lab_env.lessons.l13.figures import EngineMatrix, Reply, message_of, query_e
 
 PAID = pd.DataFrame({"order_id": ["O-1", "O-2"], "status": ["paid", "new"]})
 STALE = PAID.assign(status="new")
-
-
-def fails(error):
-    def question():
-        raise error
-
-    return question
 
 
 class OfTrino(Exception):
@@ -69,7 +63,7 @@ def test_cells_show_rows_changes_or_the_shortened_error():
 
 def test_an_error_is_kept_in_the_engines_own_words():
     assert message_of(OfTrino()) == f"NOT_SUPPORTED: {OfTrino.message}"
-    refused = query_engine(fails(ValueError("line 1:73: no such function")))
+    refused = query_engine(Mock(side_effect=ValueError("line 1:73: no such function")))
     assert refused.error == "no such function"
-    assert query_engine(fails(ValueError("first line\nsecond"))).error == "first line"
+    assert query_engine(Mock(side_effect=ValueError("first line\nsecond"))).error == "first line"
     assert query_engine(lambda: PAID).rows is PAID

@@ -6,6 +6,7 @@ import urllib.error
 from collections import Counter
 from decimal import Decimal
 from email.message import Message
+from types import SimpleNamespace
 
 import pytest
 
@@ -64,11 +65,6 @@ class FakeDatabase:
         return ("lost" if self.checkpoints >= self.lost_after else "reserved",)
 
 
-class FakeLab:
-    def address(self, service):
-        return f"http://{service}"
-
-
 def refusal(code, text):
     return urllib.error.HTTPError("http://connect", code, "", Message(), io.BytesIO(text))
 
@@ -93,7 +89,7 @@ def connect(monkeypatch):
             return found
 
         monkeypatch.setattr(figures, "request_json", answer)
-        return Connect(FakeLab()), left
+        return Connect(SimpleNamespace(address=lambda service: f"http://{service}")), left
 
     return with_answers
 

@@ -7,12 +7,7 @@ import pytest
 from pyspark.sql import Row
 
 from lab_env.course.answers import Unreadable
-from lab_env.lessons.l16.figures import (
-    SchemaTrials,
-    board_of,
-    counts_of,
-    reason_of,
-)
+from lab_env.lessons.l16.figures import SchemaTrials, board_of, counts_of, reason_of
 
 REFUSAL = RuntimeError(
     "An error occurred while calling o1.save.\n"

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from random import Random
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import psutil
 import pytest
@@ -81,24 +82,19 @@ FROZEN = Receipts(offsets=1, commits=0, table=0, instant="2026", completed=False
 DONE = replace(FROZEN, commits=1, table=1, completed=True, markers=0)
 
 
-class Store:
-    """A lab whose store holds the named keys."""
+def lab_with(*keys):
+    def files(path):
+        return [StoredObject(key, 1, None) for key in keys if key.startswith(f"{path}/")]
 
-    endpoints = None
-
-    def __init__(self, *keys):
-        self.keys = keys
-
-    def files(self, path):
-        return [StoredObject(key, 1, None) for key in self.keys if key.startswith(f"{path}/")]
+    return SimpleNamespace(endpoints=None, files=files)
 
 
 def test_without_table_and_checkpoint_every_receipt_is_missing():
-    assert read_receipts(Store(), "t", "c") == Receipts(NONE, NONE, NONE, "", False, 0, 0)
+    assert read_receipts(lab_with(), "t", "c") == Receipts(NONE, NONE, NONE, "", False, 0, 0)
 
 
 def test_the_receipts_of_a_batch_that_has_written_its_data():
-    lab = Store(
+    lab = lab_with(
         "c/offsets/0", "c/offsets/1", "c/commits/0", "c/metadata",
         "t/.hoodie/timeline/20261122000000001.commit.requested",
         "t/.hoodie/timeline/20261122000000001.inflight",
@@ -162,19 +158,20 @@ def test_a_writer_is_looked_at_only_while_it_is_frozen_and_stays_frozen_at_the_m
     assert frozen_at == [0, 0, 1, 1, 1, 1, 1]
 
 
-def test_a_moment_that_has_passed_is_waited_for_again(writer):
-    victim, calls = writer
-    looks = iter([DONE, FROZEN, DONE, DONE, DONE, *[FROZEN] * 4])
-    assert victim.freeze_when(lambda: next(looks), lambda seen: seen == FROZEN) == FROZEN
-    assert calls == ["frozen", "goes on", "frozen"]
+LATER = replace(FROZEN, data=2)
 
 
-def test_a_request_on_its_way_is_waited_for(writer):
-    victim, calls = writer
-    late = replace(FROZEN, data=2)
-    looks = iter([DONE, FROZEN, FROZEN, late, late, late])
-    assert victim.freeze_when(lambda: next(looks), lambda seen: not seen.completed) == late
-    assert calls == ["frozen"]
+@pytest.mark.parametrize(
+    ("looks", "freezes"),
+    [
+        ([DONE, FROZEN, DONE, DONE, DONE, *[LATER] * 4], 2),  # the moment has passed
+        ([DONE, FROZEN, FROZEN, *[LATER] * 3], 1),  # a request is on its way
+    ],
+)
+def test_the_moment_is_waited_for_until_nothing_changes_any_more(writer, looks, freezes):
+    (victim, calls), left = writer, iter(looks)
+    assert victim.freeze_when(lambda: next(left), lambda seen: not seen.completed) == LATER
+    assert calls == ["frozen", "goes on", "frozen"][: 2 * freezes - 1]
 
 
 def test_the_jvm_of_a_writer_is_killed_although_its_parent_is_gone(monkeypatch, tmp_path):
@@ -197,6 +194,12 @@ def test_a_writer_that_ended_first_shows_its_last_words(tmp_path):
     assert "no such topic" in failure.value.log
 
 
+IN_PYTHON = (
+    "Query terminated with exception: An exception was raised by the Python Proxy. Return"
+    " Message: Traceback\n"
+)
+
+
 @pytest.mark.parametrize(
     ("message", "why"),
     [
@@ -204,14 +207,9 @@ def test_a_writer_that_ended_first_shows_its_last_words(tmp_path):
             "[STREAM_FAILED] Query [id = 1] terminated with exception: Set(a-0) are gone.\nMore.",
             "Set(a-0) are gone.",
         ),
+        (f"{IN_PYTHON}  File x\nRuntimeError: power failure\n", "RuntimeError: power failure"),
         (
-            "Query terminated with exception: An exception was raised by the Python Proxy. Return"
-            " Message: Traceback\n  File x\nRuntimeError: power failure\n",
-            "RuntimeError: power failure",
-        ),
-        (
-            "Query terminated with exception: An exception was raised by the Python Proxy. Return"
-            " Message: Traceback\npy4j.protocol.Py4JJavaError: An error occurred\n"
+            f"{IN_PYTHON}py4j.protocol.Py4JJavaError: An error occurred\n"
             ": java.io.IOException: No such file: a\n\tat b.c(D.java:1)\n",
             "java.io.IOException: No such file: a",
         ),
@@ -229,21 +227,12 @@ def test_the_last_line_with_a_text_is_found_in_the_log(tmp_path):
 
 
 def test_a_verdict_is_what_the_reader_said_or_that_it_failed():
-    def fails():
-        raise OSError("no such file")
-
+    no_footer = RuntimeError("Invalid Parquet file. Corrupt footer")
     assert verdict(lambda: (100, 30)) == "100 orders, 30 paid"
-
-    def finds_no_footer():
-        raise RuntimeError("Invalid Parquet file. Corrupt footer")
-
-    assert verdict(fails) == "error: OSError"
-    assert verdict(finds_no_footer) == "error: footer"
-
-
-def test_a_reader_that_says_nothing_is_no_verdict_on_the_damage():
+    assert verdict(Mock(side_effect=OSError("no such file"))) == "error: OSError"
+    assert verdict(Mock(side_effect=no_footer)) == "error: footer"
     with pytest.raises(TypeError):
-        verdict(lambda: None)
+        verdict(lambda: None)  # who says nothing has passed no verdict on the damage
 
 
 def test_only_a_wrong_answer_without_an_error_is_called_silent():

@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
+from unittest.mock import Mock
 from xml.etree import ElementTree
 
 import numpy as np
@@ -10,21 +11,9 @@ import psutil
 import pytest
 
 from lab_env.lessons.l21 import machines
-from lab_env.lessons.l21.capacity import (
-    Line,
-    fit,
-    serial_share,
-    speedup_by_usl,
-)
+from lab_env.lessons.l21.capacity import Line, fit, serial_share, speedup_by_usl
 from lab_env.lessons.l21.checks import Load, counts, made_up_lists
-from lab_env.lessons.l21.figures import (
-    LOST,
-    OTHER,
-    READS,
-    WRITES,
-    draw_tasks,
-    kind_of,
-)
+from lab_env.lessons.l21.figures import LOST, OTHER, READS, WRITES, draw_tasks, kind_of
 from lab_env.lessons.l21.load import events_in_order
 from lab_env.lessons.l21.tasks import RunningTask, SparkPages, at_once, row_of, table_of
 from lab_env.platform.errors import LabError
@@ -123,31 +112,11 @@ class Query:
         self.looks = self.batches + 1
 
 
-class Pages:
-    """Stand-in for `SparkPages`: at each poll, the running task's age in seconds, or the tasks."""
-
-    application = "app-1"
-
-    def __init__(self, seconds: list[float], tries: list[pd.DataFrame]):
-        self.seconds, self.tries = iter(seconds), iter(tries)
-
-    def newest_stage(self) -> int:
-        return 7
-
-    def running(self) -> RunningTask | None:
-        seconds = next(self.seconds)
-        return RunningTask(8, 0, "1", seconds) if seconds else None
-
-    def tasks(self, after: int) -> pd.DataFrame:
-        return next(self.tries)
-
-
 @pytest.fixture
 def cluster(monkeypatch):
-    """A cluster whose executors run as process 4711.
+    """Function that sets Spark's answers: at each poll the running task's age, then the tasks.
 
-    Returns:
-        A function that sets Spark's answers, and returns the list of killed process ids.
+    It returns the list of killed process ids.
     """
     killed: list[int] = []
     monkeypatch.setattr(machines, "POLL_S", 0)
@@ -157,7 +126,9 @@ def cluster(monkeypatch):
     monkeypatch.setattr(machines, "kill", killed.append)
 
     def answers(seconds: list[float], tries: list[pd.DataFrame]) -> list[int]:
-        pages = Pages(seconds, tries)
+        running = [RunningTask(8, 0, "1", age) if age else None for age in seconds]
+        pages = Mock(application="app-1", running=Mock(side_effect=running))
+        pages.newest_stage.return_value, pages.tasks.side_effect = 7, tries
         monkeypatch.setattr(machines, "SparkPages", lambda spark: pages)
         return killed
 
@@ -184,17 +155,18 @@ def test_a_kill_that_cost_nothing_is_tried_again_with_a_new_query(cluster):
     assert started == [1, 2] and died.attempt == 2 and len(killed) == 2
 
 
-def test_after_three_queries_without_a_task_at_work_it_says_so(cluster):
-    killed = cluster([0] * 30, [])
-    with pytest.raises(LabError, match="In 3 tries no task"):
-        machines.kill_while_it_works(None, lambda attempt: Query(5))
-    assert killed == []
-
-
-def test_before_the_batch_that_was_asked_for_nothing_is_killed(cluster):
-    killed = cluster([0.5], [])
-    with pytest.raises(LabError):
-        machines.kill_while_it_works(None, lambda attempt: Query(2), batch=4, tries=1)
+@pytest.mark.parametrize(
+    ("ages", "batches", "options", "message"),
+    [
+        ([0] * 30, 5, {}, "In 3 tries no task"),
+        # The batch that was asked for never comes.
+        ([0.5], 2, {"batch": 4, "tries": 1}, "In 1 tries no task"),
+    ],
+)
+def test_without_a_task_at_work_nothing_is_killed(cluster, ages, batches, options, message):
+    killed = cluster(ages, [])
+    with pytest.raises(LabError, match=message):
+        machines.kill_while_it_works(None, lambda attempt: Query(batches), **options)
     assert killed == []
 
 

@@ -9,8 +9,6 @@ from lab_env.lessons.streams import own_streams_stopped
 
 
 class Query:
-    """A stream that runs until it is stopped."""
-
     def __init__(self, session, name: str):
         self.id, self.ended, self._active = name, threading.Event(), session.streams.active
         self._active.append(self)

@@ -3,9 +3,8 @@
 import json
 import threading
 import time
-from http.client import HTTPConnection
-from http.server import ThreadingHTTPServer
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from fakes import Clock
@@ -25,9 +24,6 @@ from lab_env.workbench import live
 
 NOWHERE = Endpoints("http://127.0.0.1:1", "k", "s", "us-east-1", "lakehouse", "127.0.0.1:1")
 ORDERS = Pipeline("lesson-19", "orders", "lesson-19.orders", "s3a://b/c", "s3a://b/t")
-
-
-# What is watched ------------------------------------------------------------------------------
 
 
 def writer(home, name: str, state: str | None = None, sinks=("cow", "json")) -> None:
@@ -50,16 +46,12 @@ def test_a_writer_is_watched_by_sink_whatever_became_of_it(tmp_path, state):
     assert (as_json.name, as_json.table) == ("json", "")
 
 
-def test_a_writer_that_was_stopped_on_purpose_is_not_expected_to_keep_up(tmp_path):
-    writer(tmp_path, "writer-tour-pipeline", "stopped")
-    assert watched(tmp_path) == []
-
-
 @pytest.mark.parametrize("end", [', "source": "kinesis"}', ""], ids=["Kinesis", "half written"])
-def test_a_writer_on_kinesis_or_whose_job_is_half_written_is_not_watched(tmp_path, end):
+def test_a_writer_that_is_stopped_on_kinesis_or_half_written_is_not_watched(tmp_path, end):
     writer(tmp_path, "writer-tour-pipeline")
     path = tmp_path / "writers" / "writer-tour-pipeline" / "job.json"
     path.write_text(path.read_text().removesuffix("}") + end)
+    writer(tmp_path, "writer-tour-second", "stopped")  # on purpose: it need not keep up
     assert watched(tmp_path) == []
 
 
@@ -72,7 +64,6 @@ def test_two_writers_of_a_lesson_have_different_labels(tmp_path):
 
 @pytest.fixture
 def lesson(tmp_path) -> Path:
-    """Folder of a lesson that watches one pipeline."""
     folder = tmp_path / "lessons" / "lesson-19"
     folder.mkdir(parents=True)
     watch(folder, ORDERS)
@@ -93,9 +84,6 @@ def test_a_file_that_is_wrong_hides_no_other_pipeline(tmp_path, lesson, content)
     other.mkdir()
     (other / "watched.json").write_text(content)
     assert watched(tmp_path) == [ORDERS]
-
-
-# How it is read -------------------------------------------------------------------------------
 
 
 def test_a_reading_that_hangs_is_not_waited_for_and_its_predecessor_soon_expires():
@@ -122,23 +110,6 @@ def test_a_reading_that_hangs_is_not_waited_for_and_its_predecessor_soon_expires
     assert latest.get(5) == 3
 
 
-def test_a_reading_that_fails_is_down_at_once_and_says_why():
-    outcomes = iter([1, LabError("Kafka does not answer.")])
-
-    def read() -> int:
-        outcome = next(outcomes)
-        if isinstance(outcome, Exception):
-            raise outcome
-        return outcome
-
-    latest = Latest(read)
-    latest.begin()
-    assert latest.get(5) == 1
-    latest.begin()
-    assert latest.get(5) is None
-    assert latest.why == "LabError: Kafka does not answer."
-
-
 def test_two_scrapes_at_once_wait_for_the_same_reading(monkeypatch):
     """The second scrape arrives before the first one's reading thread has started."""
     starting, start = threading.Event(), threading.Thread.start
@@ -162,8 +133,7 @@ def test_two_scrapes_at_once_wait_for_the_same_reading(monkeypatch):
 
 def test_what_is_stopped_begins_no_reading():
     """A stop closes the connection, which a later reading would still use."""
-    values = iter([1, 2])
-    latest = Latest(lambda: next(values))
+    latest = Latest(Mock(side_effect=[1, 2]))
     latest.begin()
     assert latest.get(5) == 1 and latest.stop()
     latest.begin()
@@ -199,7 +169,6 @@ def parts(monkeypatch):
 
 @pytest.fixture
 def watching(tmp_path, lesson, parts) -> Collector:
-    """A collector that watches one pipeline."""
     return Collector(tmp_path, NOWHERE)
 
 
@@ -252,22 +221,15 @@ def test_what_is_no_longer_watched_is_closed(watching, parts, lesson):
     assert parts["closed"]
 
 
-def test_servers_that_refuse_make_every_part_unreadable(tmp_path, lesson):
-    found = by_name(Collector(tmp_path, NOWHERE).samples(1))
-    assert found == {"watched": 1, "uptopic": 0, "upcheckpoint": 0, "uptable": 0}
-
-
 def test_why_a_part_cannot_be_read_is_reported_once_and_so_is_its_return(watching, parts):
     lines: list[str] = []
     watching._report = lines.append
+    watching.samples(5)
     readable = parts["table"]
 
-    def down():
-        raise LabError("The store does not answer.")
-
-    parts["table"] = down
+    parts["table"] = Mock(side_effect=LabError("The store does not answer."))
     for _ in range(3):
-        watching.samples(5)
+        assert by_name(watching.samples(5))["uptable"] == 0  # at once
     assert lines == ["lesson-19/orders, table: LabError: The store does not answer."]
     parts["table"] = readable
     watching.samples(5)
@@ -312,8 +274,6 @@ def test_a_timeline_file_is_fetched_once_and_forgotten_when_it_is_archived():
     assert remembered._contents == {}
 
 
-# What is shown --------------------------------------------------------------------------------
-
 LABELS = {"namespace": "lesson-19", "pipeline": "orders"}
 
 
@@ -335,37 +295,10 @@ def test_a_measurement_ends_before_the_scrape_gives_up():
     assert exporter.budget(None) > 1
 
 
-def test_the_exporter_serves_metrics_and_says_that_it_lives(tmp_path):
-    handler = exporter.handler(Collector(tmp_path, NOWHERE))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        answers = {}
-        for path in ("/metrics", "/-/healthy", "/other"):
-            connection = HTTPConnection(*server.server_address, timeout=10)
-            connection.request("GET", path)
-            answer = connection.getresponse()
-            answers[path] = answer.status, answer.read()
-            connection.close()
-        server.shutdown()
-    assert answers["/metrics"][0] == 200 and b"pipeline_watched 0.0" in answers["/metrics"][1]
-    assert b"exporter of the pipelines" in answers["/-/healthy"][1]
-    assert answers["/other"][0] == 404
-
-
-def test_the_lag_of_a_row_is_that_of_all_partitions():
-    samples = [
-        Sample("pipeline_lag_messages", {**LABELS, "partition": "0"}, 3),
-        Sample("pipeline_lag_messages", {**LABELS, "partition": "1"}, 4),
-        Sample("pipeline_up", {**LABELS, "part": "table"}, 0),
-        Sample("pipeline_watched", {}, 1),
-    ]
-    row = live.pipeline_rows(samples)["lesson-19", "orders"]
-    assert row == {"pipeline_lag_messages": 7} and row.down == ("table",)
-
-
 def test_plain_lines_name_services_and_pipelines_and_leave_out_what_is_not_known():
     samples = [
-        Sample("pipeline_lag_messages", {**LABELS, "partition": "0"}, 1234),
+        Sample("pipeline_lag_messages", {**LABELS, "partition": "0"}, 1230),
+        Sample("pipeline_lag_messages", {**LABELS, "partition": "1"}, 4),
         Sample("pipeline_oldest_unread_seconds", LABELS, 12.34),
         Sample("pipeline_up", {**LABELS, "part": "table"}, 0),
     ]

@@ -49,42 +49,31 @@ def test_lag_is_counted_by_partition_and_age_by_the_oldest_message_of_all():
     }
 
 
-def test_where_nothing_is_unread_nothing_waits_however_old_the_last_message_is():
-    found = topic_values({0: 10}, Position({0: 10}), {}, {0: NOW - 36_000})
-    assert found["oldest_unread_seconds"] == 0
-    assert found["newest_message_seconds"] == 36_000
+LAG, OLDEST, NEWEST = "lag_messages:0", "oldest_unread_seconds", "newest_message_seconds"
+AHEAD = "clock_ahead_seconds:topic"
+UNKNOWN = {OLDEST: None, NEWEST: None}
 
 
-def test_a_new_partition_that_no_batch_has_read_counts_from_its_beginning():
-    found = topic_values({0: 10, 1: 7}, Position({0: 10}), {1: NOW - 3})
-    assert found["lag_messages:1"] == 7 and found["oldest_unread_seconds"] == 3
-
-
-def test_a_lag_whose_message_has_no_time_leaves_the_age_unknown_rather_than_zero():
-    found = topic_values({0: 10, 1: 10}, Position({0: 9, 1: 9}), {0: NOW - 3})
-    assert found["lag_messages:1"] == 1
-    assert "oldest_unread_seconds" not in found
-
-
-def test_a_topic_that_was_made_anew_lies_behind_its_checkpoint():
-    found = topic_values({0: 3}, Position({0: 10}))
-    assert found["lag_messages:0"] == -7
-    assert found["oldest_unread_seconds"] == 0
-
-
-def test_without_a_position_there_is_no_lag():
-    assert topic_values({0: 10}, None) == {}
-
-
-def test_a_clock_that_is_a_little_behind_gives_no_negative_age():
-    found = topic_values({0: 2}, Position({0: 1}), {0: NOW + 0.5})
-    assert found["oldest_unread_seconds"] == found["clock_ahead_seconds:topic"] == 0
-
-
-def test_a_message_from_the_future_is_not_taken_for_a_fresh_one():
-    found = topic_values({0: 2}, Position({0: 1}), {0: NOW + 3600}, {0: NOW + 3599})
-    assert found["clock_ahead_seconds:topic"] == 3600 and found["lag_messages:0"] == 1
-    assert not {"oldest_unread_seconds", "newest_message_seconds"} & found.keys()
+@pytest.mark.parametrize(
+    ("ends", "offsets", "unread", "read", "expected"),
+    [
+        # Where nothing is unread nothing waits, however old the last message is.
+        ({0: 10}, {0: 10}, {}, {0: NOW - 36_000}, {OLDEST: 0, NEWEST: 36_000}),
+        # A new partition that no batch has read counts from its beginning.
+        ({0: 10, 1: 7}, {0: 10}, {1: NOW - 3}, {}, {"lag_messages:1": 7, OLDEST: 3}),
+        # A lag whose message has no time leaves the age unknown rather than 0.
+        ({0: 9, 1: 9}, {0: 8, 1: 8}, {0: NOW - 3}, {}, {"lag_messages:1": 1, OLDEST: None}),
+        # A topic that was made anew lies behind its checkpoint.
+        ({0: 3}, {0: 10}, {}, {}, {LAG: -7, OLDEST: 0}),
+        # A clock that is a little behind gives no negative age.
+        ({0: 2}, {0: 1}, {0: NOW + 0.5}, {}, {OLDEST: 0, AHEAD: 0}),
+        # A message from the future is not taken for a fresh one.
+        ({0: 2}, {0: 1}, {0: NOW + 3600}, {0: NOW + 3599}, {LAG: 1, AHEAD: 3600} | UNKNOWN),
+    ],
+)
+def test_what_the_offsets_and_times_of_a_topic_tell(ends, offsets, unread, read, expected):
+    found = topic_values(ends, Position(offsets), unread, read)
+    assert {name: found.get(name) for name in expected} == expected
 
 
 def test_messages_that_the_topic_dropped_unread_are_counted_and_those_of_a_new_partition_not():

@@ -3,7 +3,7 @@
 import pytest
 
 from lab_env.lessons.l03.figures import draw_batches
-from lab_env.pipeline.checkpoint import Batch, batches_of, newest_batch, still_open
+from lab_env.pipeline.checkpoint import Batch, batches_of, newest_batch
 from lab_env.platform.errors import LabError
 
 HEADER = 'v1\n{"batchWatermarkMs":0,"batchTimestampMs":1,"conf":{}}\n'
@@ -44,20 +44,12 @@ def test_the_newest_batch_begins_at_the_one_before_or_where_the_stream_began():
     assert newest({"metadata": FILES["metadata"]}) is None
 
 
-def test_a_batch_is_named_by_the_offsets_that_it_reads():
-    batch = Batch(12, {0: 1200, 1: 5}, {0: 2400, 1: 5, 2: 1}, committed=False)
-    assert still_open(batch, "cow", "orders").endswith(
-        ": topic orders, partition 0 offsets 1,200 to 2,399, partition 2 offsets 0 to 0."
-    )
-
-
 def test_a_stream_of_another_source_is_refused():
     with pytest.raises(LabError, match="Kafka topic"):
         batches(FILES | {"offsets/0": HEADER + '{"logOffset":3}'})
 
 
 def test_the_picture_shows_a_missing_commit():
-    whole = [Batch(0, {0: 0}, {0: 10}, True), Batch(1, {0: 10}, {0: 20}, True)]
-    broken = [whole[0], Batch(1, {0: 10}, {0: 20}, False)]
-    assert ">?<" not in draw_batches(whole, "a")
-    assert draw_batches(broken, "a").count(">?<") == 1
+    whole, broken = batches(FILES)
+    assert ">?<" not in draw_batches([whole], "a")
+    assert draw_batches([whole, broken], "a").count(">?<") == 1

@@ -88,12 +88,6 @@ def test_what_a_kill_leaves_is_no_mismatch(fake, in_table, planned, finished):
     assert claimed() == OWN
 
 
-def test_a_table_from_before_keeps_the_default_name_of_its_stream(fake):
-    fake.commit(T1, 4, identifier=guard.DEFAULT_IDENTIFIER)
-    fake.checkpoint(4, 4)
-    assert claimed() == guard.DEFAULT_IDENTIFIER
-
-
 @pytest.mark.parametrize("seed", range(40))
 def test_a_stream_is_known_by_its_own_newest_batch_wherever_it_stands(fake, seed):
     """Batch writes, compactions and another stream's batches follow it; the oldest are archived."""

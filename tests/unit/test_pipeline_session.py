@@ -2,17 +2,13 @@
 
 from pathlib import Path
 
-import pytest
-
 from lab_env.pipeline import session
 from lab_env.platform.settings import Endpoints
 
 HERE = Endpoints("http://s3", "key", "secret", "eu", "lake", "kafka:1")
 
 
-@pytest.fixture
-def started(monkeypatch, tmp_path) -> dict:
-    """The arguments from which a program's session is built."""
+def test_the_session_is_that_of_whoever_started_the_program(monkeypatch, tmp_path):
     told = session.session_environment(HERE, tmp_path / "jars", tmp_path / "java", "-Xint")
     for name, value in told.items():
         monkeypatch.setenv(name, value)
@@ -23,11 +19,7 @@ def started(monkeypatch, tmp_path) -> dict:
 
     monkeypatch.setattr(session, "build_session", build)
     session.session_of_environment("a writer", {"spark.ui.enabled": "false"}, tmp_path / "log")
-    return built
-
-
-def test_the_session_is_that_of_whoever_started_the_program(started, tmp_path):
-    assert started == {
+    assert built == {
         "endpoints": HERE,
         "jars": tmp_path / "jars",
         "java": tmp_path / "java",

@@ -16,6 +16,8 @@ PREFIX = "hoodie.write.lock.zookeeper"
 def test_all_writers_of_a_table_get_the_same_lock_and_other_tables_another():
     mine, other = (options.shared("zoo:2181", path) for path in (PATH, PATH + "/"))
     assert mine == other
+    # Hudi 1.1.1 connects to the url alone; its own option for the port has no effect.
+    assert mine[f"{PREFIX}.url"] == "zoo:2181" and f"{PREFIX}.port" not in mine
     assert mine["hoodie.write.concurrency.mode"] == "OPTIMISTIC_CONCURRENCY_CONTROL"
     assert mine[f"{PREFIX}.base_path"] == "/lakehouse/lesson-18"
     assert mine[f"{PREFIX}.lock_key"] == "orders_cow"
@@ -39,12 +41,6 @@ def test_a_second_writer_writes_and_locks_like_the_stream_and_leaves_table_servi
     assert (
         given["hoodie.datasource.write.table.type"] == table["hoodie.datasource.write.table.type"]
     )
-
-
-def test_the_port_is_part_of_the_url():
-    # Hudi 1.1.1 connects to the url alone; its own option for the port has no effect.
-    mine = options.shared("127.0.0.1:4711", PATH)
-    assert mine[f"{PREFIX}.url"] == "127.0.0.1:4711" and f"{PREFIX}.port" not in mine
 
 
 @pytest.mark.parametrize("lock", ["zoo:2181", ""])
@@ -78,11 +74,8 @@ def started(home, monkeypatch):
     return started
 
 
-def test_without_the_setting_a_writer_takes_no_lock(started):
+def test_only_with_the_setting_a_writer_locks_in_the_zookeeper_that_answers(started, configure):
     assert started("127.0.0.1:1").lock == ""
-
-
-def test_with_the_setting_a_writer_locks_in_the_zookeeper_that_answers(started, configure):
     configure(lock="zookeeper")
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"127.0.0.1:{server.getsockname()[1]}"

@@ -4,6 +4,7 @@ import json
 import math
 from random import Random
 from types import SimpleNamespace
+from unittest.mock import Mock
 from zlib import crc32
 
 import pytest
@@ -244,13 +245,10 @@ def test_another_topic_of_the_same_name_is_refused_at_the_start_and_while_it_run
 
 
 def test_a_topic_that_does_not_exist_is_refused_with_kafkas_reason(monkeypatch, files):
-    def describe():
-        reason = SimpleNamespace(getMessage=lambda: "This server does not host it.")
-        raised = SimpleNamespace(getCause=lambda: reason, _target_id="o1", _gateway_client=None)
-        raise Py4JJavaError("", raised)
-
+    reason = SimpleNamespace(getMessage=lambda: "This server does not host it.")
+    raised = SimpleNamespace(getCause=lambda: reason, _target_id="o1", _gateway_client=None)
     world = World(1)
-    monkeypatch.setattr(world, "describe", describe)
+    world.describe = Mock(side_effect=Py4JJavaError("", raised))
     with pytest.raises(Refused, match="not know the topic orders: This server does not host it"):
         watch_of(world, monkeypatch)
 

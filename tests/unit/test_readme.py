@@ -34,11 +34,6 @@ def words(markdown: str) -> list[str]:
     return [word for word in "".join(texts).split() if re.search(r"\w", word)]
 
 
-def test_words_are_those_that_a_reader_sees():
-    table = "| a | `b c` |\n|---|---|\n| [d](x.md) | ![x](x.svg) |\n"
-    assert words(f"# 1\n\n{table}\n```\ne f\n```\n*g*, → h\n") == [*"1abcdef", "g,", "h"]
-
-
 def test_it_is_short_and_begins_with_what_to_type():
     assert len(words(README)) <= WORDS
     lines = FIRST_SCREEN.rstrip().splitlines()

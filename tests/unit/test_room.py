@@ -127,9 +127,6 @@ def test_the_page_needs_a_key_of_its_own(room, query):
     assert ask(room[1], "GET", f"/?key={KEY}")[0] == 200
 
 
-# ------------------------------------------------------------------------------ what a seat sends
-
-
 @pytest.fixture
 def joined(home, monkeypatch):
     """Join a room through the file in LAB_HOME; yield the room's `Overview`."""
@@ -257,9 +254,6 @@ def test_what_is_no_message_of_the_lesson_has_no_id():
     assert error_name("MySecretError: 5.") == ""
 
 
-# --------------------------------------------------------------------------- what the page shows
-
-
 @pytest.fixture
 def overview():
     return Overview(Clock())
@@ -316,9 +310,6 @@ def test_a_full_room_takes_no_new_seat(overview):
 def test_the_page_has_no_seats_id_which_is_what_a_seat_reports_by(overview):
     overview.receive(Report(seat=SEAT, **STUCK))
     assert SEAT not in page(overview, join="")
-
-
-# ------------------------------------------------------------------------------------ the command
 
 
 def test_joining_sends_the_doctors_verdict_without_its_facts(home, room):

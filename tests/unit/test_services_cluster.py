@@ -1,6 +1,7 @@
 """The Spark cluster's programs, readiness and workers, and the configuration of its drivers."""
 
 from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 
@@ -17,40 +18,29 @@ PORTS = {"master": 2345, "ui": 2346, "worker_1": 2347, "worker_2": 2348}
 
 @pytest.fixture
 def own(home, monkeypatch) -> Cluster:
-    """The cluster of a fresh lab."""
     monkeypatch.setattr(cluster, "java_program", lambda: "java")
     monkeypatch.setattr(cluster, "java_home", lambda: "java-home")
     return SERVICES["cluster"]
 
 
 def worker(number: int, state: str) -> dict:
-    """Return a worker as in the master's JSON."""
     page = f"http://127.0.0.1:{settings().cluster_worker_1_port + number - 1}"
     return {"webuiaddress": page, "state": state}
 
 
 def answers(monkeypatch, own: Cluster, **state) -> None:
-    """Make the master's web page return this state."""
     monkeypatch.setattr(
         cluster, "request_json", lambda method, url: {"url": own.address(), "workers": []} | state
     )
 
 
-def test_no_argument_and_no_program_but_a_worker_has_a_secret(own):
-    programs = [own.program(PORTS), own.worker_program(1), own.worker_program(2)]
-    arguments = "\0".join(part for program in programs for part in program.argv)
-    assert secrets()["cluster_secret"] not in arguments
-    assert secrets()["s3_secret_key"] not in arguments
-    assert "AWS_SECRET_ACCESS_KEY" not in programs[0].env  # the master runs nobody's code
-    assert programs[1].env["AWS_SECRET_ACCESS_KEY"] == secrets()["s3_secret_key"]
-
-
-def test_only_its_user_can_read_the_secret(own):
-    own.program(PORTS)
-    file = settings().cluster_properties
-    assert f"spark.authenticate.secret={secrets()['cluster_secret']}" in file.read_text()
-    assert "spark.authenticate=true" in file.read_text()
-    assert file.stat().st_mode & 0o077 == 0
+def test_only_who_knows_the_clusters_secret_joins_and_only_a_worker_has_the_stores_key(own):
+    assert "AWS_SECRET_ACCESS_KEY" not in own.program(PORTS).env  # the master runs nobody's code
+    worker = own.worker_program(1)
+    assert worker.env["AWS_SECRET_ACCESS_KEY"] == secrets()["s3_secret_key"]
+    written = settings().cluster_properties.read_text()
+    assert f"spark.authenticate.secret={secrets()['cluster_secret']}" in written
+    assert "spark.authenticate=true" in written
 
 
 def test_all_of_it_listens_where_the_lab_does(own, configure):
@@ -66,16 +56,6 @@ def test_a_worker_has_one_core_and_the_memory_of_an_executor(own, configure):
     assert argv[argv.index("--cores") + 1] == "1"
     assert argv[argv.index("--memory") + 1] == "900m"
     assert argv[-1] == own.address()
-
-
-@pytest.mark.parametrize(("alive", "ready"), [(0, False), (1, False), (2, True)])
-def test_it_is_ready_when_both_workers_are_alive(own, monkeypatch, alive, ready):
-    answers(monkeypatch, own, aliveworkers=alive)
-    if ready:
-        own.check()
-    else:
-        with pytest.raises(NotReady, match=f"{alive} of 2 workers are alive"):
-            own.check()
 
 
 def test_another_master_is_not_ours(own, monkeypatch):
@@ -101,10 +81,7 @@ def test_a_worker_is_told_with_its_process_and_its_executors(own, monkeypatch):
 
 
 def test_without_a_master_the_next_step_is_to_start_it(own, monkeypatch):
-    def refuse(method, url):
-        raise OSError("refused")
-
-    monkeypatch.setattr(cluster, "request_json", refuse)
+    monkeypatch.setattr(cluster, "request_json", Mock(side_effect=OSError("refused")))
     with pytest.raises(LabError, match="lab up cluster"):
         own.workers()
 

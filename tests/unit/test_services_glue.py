@@ -26,9 +26,7 @@ def metastore(home, monkeypatch, configure):
             table = {"Name": "orders", "PartitionKeys": keys}
             client.create_table(DatabaseName=database, TableInput=table)
         client.create_partition(
-            DatabaseName="lesson_13",
-            TableName="orders",
-            PartitionInput={"Values": ["2026-11-23"]},
+            DatabaseName="lesson_13", TableName="orders", PartitionInput={"Values": ["2026-11-23"]}
         )
         yield SERVICES["metastore"]
 

@@ -3,6 +3,7 @@
 import socket
 import struct
 import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -28,11 +29,7 @@ REFUSAL = (
 def server():
     """A server for one call: it sends `answer` and stores the request's bytes in `asked`."""
 
-    class Once:
-        answer = b""
-        asked = b""
-
-    once = Once()
+    once = SimpleNamespace(answer=b"", asked=b"")
     with socket.create_server(("127.0.0.1", 0)) as listening:
         once.uri = f"thrift://127.0.0.1:{listening.getsockname()[1]}"
 

@@ -1,5 +1,7 @@
 """External Kinesis calls use the machine's keys; a reset never lists or deletes streams."""
 
+from unittest.mock import Mock
+
 import boto3
 import pytest
 from botocore.exceptions import ClientError
@@ -12,15 +14,9 @@ from lab_env.platform.settings import settings
 ENDPOINT = "https://kinesis.eu-central-1.amazonaws.com"
 
 
-class Refusing:
-    """A client whose calls all fail with this error code."""
-
-    def __init__(self, code: str):
-        self._code = code
-
-    def list_streams(self, **_):
-        response = {"Error": {"Code": self._code}, "ResponseMetadata": {"HTTPStatusCode": 400}}
-        raise ClientError(response, "ListStreams")
+def refusing(code: str) -> Mock:
+    response = {"Error": {"Code": code}, "ResponseMetadata": {"HTTPStatusCode": 400}}
+    return Mock(list_streams=Mock(side_effect=ClientError(response, "ListStreams")))
 
 
 @pytest.fixture
@@ -35,13 +31,12 @@ def test_an_external_one_has_its_own_address_and_keeps_its_streams(external, mon
     assert external.clear("lesson-02") == {}
 
 
-def test_whoever_may_not_list_all_streams_may_still_use_one(external, monkeypatch):
-    monkeypatch.setattr(streams, "client", lambda *_: Refusing("AccessDeniedException"))
+def test_whoever_may_not_list_all_streams_may_still_use_one_but_not_with_wrong_keys(
+    external, monkeypatch
+):
+    monkeypatch.setattr(streams, "client", lambda *_: refusing("AccessDeniedException"))
     external.check()
-
-
-def test_wrong_keys_are_told(external, monkeypatch):
-    monkeypatch.setattr(streams, "client", lambda *_: Refusing("UnrecognizedClientException"))
+    monkeypatch.setattr(streams, "client", lambda *_: refusing("UnrecognizedClientException"))
     with pytest.raises(NotReady, match="UnrecognizedClient"):
         external.check()
 

@@ -1,9 +1,9 @@
 """PostgreSQL's first and later starts, its settings, and its password, which nothing reveals."""
 
 import subprocess
+from unittest.mock import Mock
 
 import pytest
-from psycopg.conninfo import conninfo_to_dict
 
 from lab_env.platform.errors import LabError
 from lab_env.platform.processes.state import read_state, secrets
@@ -94,17 +94,8 @@ def test_it_serves_logical_replication_on_the_address_of_the_lab_by_tcp_alone(pr
     assert wanted.items() <= written.items()
 
 
-def test_clients_get_what_libpq_needs(home):
-    found = conninfo_to_dict(SERVER.conninfo("lesson_15"))
-    assert found["dbname"] == "lesson_15"
-    assert (found["host"], found["user"]) == ("127.0.0.1", "lab")
-    assert found["password"] == secrets()["postgres_password"]
-
-
 def test_the_doctor_says_that_this_machine_cannot_run_it_as_root(home, monkeypatch):
-    def refuse(title):
-        raise LabError(f"{title} refuses to run as root.", "start the lab as another user.")
-
-    monkeypatch.setattr(postgres, "without_root", refuse)
+    refused = LabError("It refuses to run as root.", "start the lab as another user.")
+    monkeypatch.setattr(postgres, "without_root", Mock(side_effect=refused))
     *_, finding = SERVER.diagnose()
     assert (finding.verdict, finding.fix) == ("warn", "start the lab as another user.")

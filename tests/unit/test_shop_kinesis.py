@@ -17,11 +17,7 @@ FIRST = 49 * 10**54
 
 
 class FakeKinesis:
-    """Stand-in for Kinesis; it accepts all records that `answers` does not refuse.
-
-    Args:
-        answers: for each of the next requests, an error or the positions of the refused records.
-    """
+    """Stand-in for Kinesis; `answers` has, by request, an error or the places that it refuses."""
 
     def __init__(self, *answers):
         self.answers, self.requests = list(answers), []

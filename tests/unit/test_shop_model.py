@@ -38,15 +38,6 @@ def by_order(sends):
     return _by_order(sends)
 
 
-def test_the_same_seed_gives_the_same_bytes(sends):
-    assert list(generate(2_000, seed=7, **SHARES)) == sends[:2_000]
-
-
-def test_another_seed_gives_other_events(sends):
-    other = list(generate(100, seed=8, **SHARES))
-    assert [send.value for send in other] != [send.value for send in sends[:100]]
-
-
 def test_every_valid_send_carries_the_whole_event(valid):
     for send in valid[:5_000]:
         event = orjson.loads(send.value)
@@ -57,14 +48,6 @@ def test_every_valid_send_carries_the_whole_event(valid):
         micros = datetime.fromisoformat(event["order_ts"]).timestamp() * 1e6
         assert round(micros) == send.order_ts
         assert b'"amount":%.2f,' % event["amount"] in send.value
-
-
-def test_send_ids_are_unique(sends):
-    assert len({send.send_id for send in sends}) == len(sends)
-
-
-def test_order_ids_carry_the_worker_id():
-    assert all(s.order_id.startswith("o-w7-") for s in generate(100, seed=1, worker_id="w7"))
 
 
 def test_no_two_events_of_an_order_have_the_same_time_or_run_backwards(by_order):
@@ -139,12 +122,6 @@ def test_an_erase_waits_until_the_order_has_been_quiet_for_the_horizon(by_order)
     assert erased > 300
 
 
-def test_nothing_of_an_order_is_sent_after_its_erase(by_order):
-    for order in by_order.values():
-        ops = [send.op for send in order]
-        assert "erase" not in ops[:-1]
-
-
 def test_an_erase_stays_the_last_word_when_the_sender_stalls():
     clock = SimulatedClock(1_800_000_000_000_000)
     model = OrderModel(5, Shares.of(**SHARES | {"erase": 0.3}), "w", clock)
@@ -155,7 +132,7 @@ def test_an_erase_stays_the_last_word_when_the_sender_stalls():
     sends += model.drain()
     orders = _by_order(sends)
     assert sum(order[-1].op == "erase" for order in orders.values()) > 500
-    test_nothing_of_an_order_is_sent_after_its_erase(orders)
+    assert not any(send.op == "erase" for order in orders.values() for send in order[:-1])
 
 
 def test_nothing_is_held_back_after_the_drain():
@@ -181,11 +158,6 @@ def test_the_shares_are_those_asked_for(sends):
     assert late / ops["update"] == pytest.approx(0.10, rel=0.1)
     assert (len(new) - len(good)) / len(new) == pytest.approx(0.02, rel=0.15)
     assert (len(settled) - len(new)) / len(good) == pytest.approx(0.05, rel=0.1)
-
-
-def test_some_customers_order_far_more_than_others(valid):
-    created = Counter(orjson.loads(s.value)["customer_id"] for s in valid if s.op == "create")
-    assert created.most_common(1)[0][1] > 20 * sorted(created.values())[len(created) // 2]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ def picture(request):
 
 
 def hovers(picture) -> str:
-    """Return all hover texts."""
     return "\n".join(map(unescape, re.findall(r'title="([^"]*)"', picture._repr_html_())))
 
 
@@ -97,14 +96,10 @@ def test_the_legend_explains_only_what_is_there():
         assert words in html
 
 
-def test_jobs_that_name_themselves_have_their_name_at_their_files():
+def test_a_files_job_and_its_damage_are_told_in_both_forms():
     picture = rivals()
     assert picture.writers == {T1: "the stream", T2: "backfill", T4: "the stream"}
     assert "by the stream" in hovers(picture) and ", by backfill" in repr(picture)
-
-
-def test_a_damaged_file_says_why_in_both_forms():
-    picture = rivals()
     why = f"{log(T4)}: block 1 ends within its first length"
     assert why in repr(picture) and why in unescape(picture._repr_html_())
     assert "damaged" not in repr(changed())

@@ -44,7 +44,6 @@ def life():
 
 
 def steps_of(html: str) -> list[str]:
-    """Return the HTML of each step."""
     return re.split(r'<div class="step" ', html)[1:]
 
 

@@ -6,7 +6,6 @@ from xray_tables import OTHER_DAY, T1, T2, T3, T4, base, committed, done, log, s
 
 
 def group(number: int) -> str:
-    """Return a file group's id in Hudi's format."""
     return f"{number:08x}-ed49-4a87-9a58-abb72b4ab274-0"
 
 

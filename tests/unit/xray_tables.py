@@ -65,7 +65,6 @@ def end(instant: str) -> str:
 
 
 def done(instant: str, action: str = "deltacommit", end_of: str | None = None) -> list[str]:
-    """Return the keys of a finished action's timeline files."""
     return [
         f".hoodie/timeline/{instant}_{end(end_of or instant)}.{action}",
         f".hoodie/timeline/{instant}.{action}.requested",
@@ -74,12 +73,10 @@ def done(instant: str, action: str = "deltacommit", end_of: str | None = None) -
 
 
 def base(instant: str, group: str = "a-0", day: str = DAY) -> str:
-    """Return the key of a base file."""
     return f"{day}/{group}_0-12-34_{instant}.parquet".lstrip("/")
 
 
 def log(instant: str, group: str = "a-0", day: str = DAY, version: int = 1) -> str:
-    """Return the key of a log file."""
     return f"{day}/.{group}_{instant}.log.{version}_0-12-34".lstrip("/")
 
 
@@ -91,7 +88,6 @@ def avro(schema: dict, record: dict) -> bytes:
 
 
 def stat(key: str, written=0, inserted=0, updated=0, deleted=0, size=1000, group="a-0", **more):
-    """Return the write statistics of one file."""
     counts = (written, inserted, updated, deleted, size)
     return {
         "fileId": group, "path": key, "prevBaseFile": "", "cdcStats": None,
@@ -100,7 +96,6 @@ def stat(key: str, written=0, inserted=0, updated=0, deleted=0, size=1000, group
 
 
 def committed(operation: str, *stats: dict, replaced=None, **extra: str) -> bytes:
-    """Return the content of the timeline file that completes a write."""
     partitions: dict[str, list[dict]] = {}
     for file in stats:
         partitions.setdefault(file["path"].rpartition("/")[0], []).append(file)
@@ -125,18 +120,15 @@ def wrote(instant: str, *keys: str, operation="UPSERT", action="deltacommit", en
 
 
 def cleaned(instant: str, *keys: str) -> dict[str, bytes]:
-    """Return the timeline file that completes a clean of these files: its content by key."""
     names = {DAY: {"successDeleteFiles": [key.rpartition("/")[2] for key in keys]}}
     return {done(instant, "clean")[0]: avro(CLEAN, {"partitionMetadata": names})}
 
 
 def restored(instant: str, *undone: str) -> dict[str, bytes]:
-    """Return the timeline file that completes a restore: its content by key."""
     return {done(instant, "restore")[0]: avro(RESTORE, {"instantsToRollback": [*undone]})}
 
 
 def plan_of(instant: str, *groups: str) -> dict[str, bytes]:
-    """Return the plan of a requested compaction: its content by key."""
     operations = [{"fileId": group} for group in groups]
     return {
         f".hoodie/timeline/{instant}.compaction.requested": avro(PLAN, {"operations": operations})
@@ -164,10 +156,7 @@ def history_of(*rows: tuple[str, str, bytes]) -> dict[str, bytes]:
 
 
 class FilesInMemory:
-    """A table's files in memory, each listed with 1,000 bytes; `contents` has the non-empty ones.
-
-    Implements `lab_env.tables.hudi.files.TableFiles`.
-    """
+    """`TableFiles` in memory, each listed with 1,000 bytes; `contents` has the non-empty ones."""
 
     def __init__(
         self, path: str, properties: str, keys: Iterable[str], contents: Mapping = NOTHING
@@ -186,7 +175,6 @@ class FilesInMemory:
 def snapshot(
     *keys: str, since=None, contents=NOTHING, properties=PROPERTIES, partitions=(DAY,)
 ) -> Snapshot:
-    """Return a table with these files and contents."""
     markers = [f"{day}/.hoodie_partition_metadata" for day in partitions]
     files = FilesInMemory("s3a://lakehouse/t", properties, [*markers, *keys], contents)
     return read_table(files, since)
