@@ -159,8 +159,8 @@ def spark_conf(endpoints: Endpoints, jars: Path) -> dict[str, str]:
         "spark.driver.extraJavaOptions": JAVA_OPTIONS,
         **driver_address(),
         "spark.ui.port": str(chosen.spark_ui_port),
-        # A page for each session of a class on one server; Spark tries 16 ports and then fails.
-        "spark.port.maxRetries": "256",
+        # A page for each session of a class on one server: Spark tries 16 ports and then fails.
+        "spark.port.maxRetries": "16" if chosen.spark_driver_ports else "256",
         "spark.ui.showConsoleProgress": "false",
         # Tables without a LOCATION also go to the store, not to the notebook's folder.
         "spark.sql.warehouse.dir": f"s3a://{endpoints.bucket}/{chosen.prefix}warehouse",

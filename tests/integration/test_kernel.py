@@ -3,7 +3,8 @@
 One kernel and one lab for the whole module, in a network namespace with only a loopback device. If
 the machine does not allow such a namespace, the network test is skipped and the others run. The
 environment is that of a Turkish user with other work and a proxy that does not exist, the path has
-non-ASCII letters, and /tmp is mounted noexec, except the lab's folder.
+non-ASCII letters, the machine's name does not resolve, and /tmp is mounted noexec, except the lab's
+folder.
 """
 
 import json
@@ -40,8 +41,13 @@ def facts(tmp_path_factory) -> dict:
     # What only `lab jupyter` can keep away: the kernel has run it before the first cell.
     user |= {"IPYTHONDIR": str(home / "ipython"), "PYTHONSTARTUP": "", "PYTHONWARNINGS": ""}
     home.mkdir(parents=True)
-    unfit = in_namespace("--mount", f'{NOEXEC} && mount -t tmpfs none "$0"', str(home))
-    namespaces = [words for words in (WITHOUT_NETWORK, unfit) if allows(words)]
+    mounts = f'{NOEXEC} && mount -t tmpfs none "$0"'
+    if REPOSITORY.is_relative_to("/tmp"):  # its own .venv must run
+        mounts += f" && mount --bind '{REPOSITORY}' '{REPOSITORY}'"
+        mounts += f" && mount -o remount,bind,exec '{REPOSITORY}'"
+    unfit = in_namespace("--mount", mounts, str(home))
+    nameless = in_namespace("--uts", "hostname nowhere-at-all")  # a name that does not resolve
+    namespaces = [words for words in (WITHOUT_NETWORK, unfit, nameless) if allows(words)]
     done = subprocess.run(
         [*chain(*namespaces), sys.executable, SCRIPT, NOTEBOOK],
         env=user | lab_environment(home) | strict | PROXY,

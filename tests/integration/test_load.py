@@ -196,6 +196,17 @@ def test_a_load_ends_with_the_program_that_started_it(place):
     assert_ledger_equals_topic(place, 1)
 
 
+@pytest.mark.parametrize(
+    ("other_work", "said"), [("run-time = 1s", "after . of 30 s"), ("tags = nothing", "died|sent")]
+)
+def test_a_load_that_ends_early_or_sends_nothing_is_an_error(place, other_work, said):
+    load = Load(**place, seconds=30, show=False)
+    load.ledger_dir.mkdir()
+    (load.ledger_dir / "locust.conf").write_text(other_work)
+    with pytest.raises(LabError, match=said):
+        load.run()
+
+
 def test_a_broker_that_is_not_there_is_one_clear_sentence(tmp_path):
     with pytest.raises(LabError, match=r"Kafka at 127\.0\.0\.1:1 does not answer") as error:
         Load("127.0.0.1:1", "orders", tmp_path, seconds=1).run()

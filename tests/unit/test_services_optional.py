@@ -1,11 +1,15 @@
 """An optional service that cannot start is left out, with the reason and the next step."""
 
+import os
+from unittest.mock import Mock
+
 import pytest
 
 from lab_env.platform import services
 from lab_env.platform.errors import LabError
 from lab_env.platform.processes import supervisor
 from lab_env.platform.services import connect, postgres, trino
+from lab_env.platform.settings import settings
 
 
 class Large:
@@ -67,6 +71,21 @@ def test_without_a_network_it_is_left_out(large, lines):
     large.offline = True
     assert not services.start_optional("large", lines.append)
     assert "It cannot be fetched. Next: run: lab up large" in lines[0]
+
+
+def test_a_cache_that_only_its_owner_can_write_to_is_used_and_its_owner_named(
+    large, lines, monkeypatch
+):
+    def refuse(path, mode):
+        return mode != os.W_OK or path != settings().cache
+
+    monkeypatch.setattr(os, "access", refuse)
+    assert services.start_optional("large", lines.append)
+    assert not (settings().cache / "lock").exists()
+    monkeypatch.setattr(large, "fetch", Mock(side_effect=PermissionError))
+    large.started = False
+    assert not services.start_optional("large", lines.append)
+    assert "let its owner run: lab up large" in lines[0]
 
 
 @pytest.mark.parametrize("trouble", [{"offline": True}, {"missing": "no memory"}])

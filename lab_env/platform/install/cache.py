@@ -7,7 +7,7 @@ half-built entry and can be started again.
 import os
 import shutil
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from lab_env.platform.errors import LabError
@@ -30,8 +30,18 @@ def cache() -> Path:
     return path
 
 
+def is_writable() -> bool:
+    """True if this user can add to the cache."""
+    return os.access(cache(), os.W_OK)
+
+
 def cache_lock(report_progress: Progress = print) -> AbstractContextManager[None]:
-    """Lock the cache: only one set-up runs at a time, even from several clones."""
+    """Lock the cache: only one set-up runs at a time, even from several clones.
+
+    A cache that this user cannot write to, such as that of a class, is as it was set up.
+    """
+    if not is_writable():
+        return nullcontext()
     return exclusive(
         cache() / "lock", lambda: report_progress("another set-up is running; waiting for it")
     )

@@ -3,6 +3,7 @@
 import os
 import resource
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -17,7 +18,12 @@ from lab_env.platform.install.versions import versions
 from lab_env.platform.jvm import exhaustion_in
 from lab_env.platform.processes import supervisor
 from lab_env.platform.processes.container import container_memory
-from lab_env.platform.processes.environment import JAVA_TEMPORARY, left_out, proxies
+from lab_env.platform.processes.environment import (
+    JAVA_TEMPORARY,
+    clean_environment,
+    left_out,
+    proxies,
+)
 from lab_env.platform.processes.locks import is_free
 from lab_env.platform.processes.ports import port_is_free
 from lab_env.platform.processes.state import folder, home
@@ -126,6 +132,13 @@ def _packages() -> Iterator[Finding]:
 
 def _java() -> Iterator[Finding]:
     java = find_java()
+    started = subprocess.run(
+        [java.program, "-version"], env=clean_environment(), capture_output=True, text=True
+    )
+    if started.returncode:
+        fix = "remove what it names, or let make setup fetch another: unset JAVA_HOME; make setup"
+        yield Finding("java", "fail", f"{java.program} fails: {started.stderr.strip()}", fix)
+        return
     yield Finding("java", "ok", f"{VERSION} from {java.origin} ({java.home})")
     chosen = os.environ.get("JAVA_HOME")
     if chosen and java.origin != "JAVA_HOME":

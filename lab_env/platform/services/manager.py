@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 from lab_env.platform.errors import LabError
 from lab_env.platform.install.announced import wait_for_set_up
-from lab_env.platform.install.cache import cache_lock
+from lab_env.platform.install.cache import cache, cache_lock, is_writable
 from lab_env.platform.processes import supervisor
 from lab_env.platform.processes.ports import release_ports
 from lab_env.platform.processes.state import lab_lock, purge_home
@@ -186,6 +186,13 @@ def _fetch_on_demand(service: Service, progress: Callable[[str], None]) -> None:
     except LabError as error:
         again = error.next_step.replace("make setup", f"lab up {service.name}")
         raise LabError(error.what, again, error.log) from None
+    except PermissionError:
+        if is_writable():
+            raise
+        raise LabError(
+            f"{service.title} has not been fetched, and you cannot write to {cache()}.",
+            f"let its owner run: lab up {service.name}   (or set LAB_CACHE to a folder of yours)",
+        ) from None
 
 
 def _start(services: list[Service]) -> None:

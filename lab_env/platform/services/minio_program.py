@@ -81,7 +81,8 @@ def objection(program: Path, again: bool = False) -> str:
     why = kept.get("objection", "")
     if kept.get("tried") != tried or (again and why):
         why = _too_old(program, oldest) or _failure(program)
-        write_private(result, json.dumps({"tried": tried, "objection": why}))
+        with contextlib.suppress(PermissionError):  # the cache of a class
+            write_private(result, json.dumps({"tried": tried, "objection": why}))
     return why
 
 
