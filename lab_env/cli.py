@@ -120,8 +120,9 @@ def overview(context: typer.Context) -> None:
     """The lakehouse lab. `lab` alone shows what is running, and the next step."""
     from lab_env.platform.processes.environment import adapt
 
-    with suppress(LabError):  # `lab doctor` reports settings that are wrong
-        adapt()
+    if context.invoked_subcommand != "cloud":  # which works with the user's AWS profile
+        with suppress(LabError):  # `lab doctor` reports settings that are wrong
+            adapt()
     if context.invoked_subcommand:
         return
     from lab_env.course import progress as kept

@@ -191,6 +191,9 @@ def test_a_machine_without_credentials_or_region_is_told_so(credentials, monkeyp
     assert "no usable AWS credentials" in str(lab("env", STACK).exception)
     bare = CliRunner().invoke(app, ["cloud", "env", STACK])
     assert "No AWS region is chosen." in str(bare.exception)
+    monkeypatch.setenv("AWS_PROFILE", "nowhere")  # the lab's other commands leave it out
+    wrong = CliRunner().invoke(app, ["cloud", "env", STACK])
+    assert "nowhere" in str(wrong.exception)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import time
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +129,7 @@ def _only_tour() -> Generator[None]:
         )
 
     with exclusive(lock, on_wait=refuse):
-        lock.write_text(f"process {os.getpid()}, since {datetime.now():%H:%M:%S}\n")
+        lock.write_text(f"process {os.getpid()}, since {datetime.now(UTC):%H:%M:%S} UTC\n")
         yield
 
 
