@@ -8,12 +8,9 @@ from pathlib import Path
 
 __all__ = ["Lab"]
 
-# Modules and strict warnings of the user's other work would break the lab's libraries.
-_other_work = {*os.environ.get("PYTHONPATH", "").split(os.pathsep)} - {
-    "",
-    str(Path(__file__).parents[1]),
-}
-sys.path[:] = [entry for entry in sys.path if entry not in _other_work]
+# Modules and strict warnings of the user's other work must not win over the lab's libraries.
+_others = {*os.environ.get("PYTHONPATH", "").split(os.pathsep)} - {str(Path(__file__).parents[1])}
+sys.path.sort(key=lambda entry: bool(entry) and entry in _others)
 if os.environ.get("PYTHONWARNINGS"):
     warnings.resetwarnings()
 

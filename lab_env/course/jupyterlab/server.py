@@ -36,8 +36,8 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
         # The lessons' kernel is that of this environment, whatever other kernels the user has.
         "JUPYTER_PREFER_ENV_PATH": "1",
         # Nor do the user's own settings and start-up files of Jupyter and IPython apply.
-        "JUPYTER_CONFIG_DIR": str(folder("jupyter")),
-        "IPYTHONDIR": str(folder("jupyter")),
+        "JUPYTER_CONFIG_DIR": str(_jupyter()),
+        "IPYTHONDIR": str(_jupyter()),
         "JUPYTER_RUNTIME_DIR": str(runtime_folder()),
         "JUPYTER_TOKEN": opened_by,
         "PYTHONSTARTUP": str(SETTINGS / "startup.py"),
@@ -71,7 +71,12 @@ def jupyterlab(notebook: str, browser: bool) -> Server:
 
 def runtime_folder() -> Path:
     """Return the folder in which JupyterLab describes itself and its kernels."""
-    return folder("jupyter") / "runtime"
+    return _jupyter() / "runtime"
+
+
+def _jupyter() -> Path:
+    # A running JupyterLab outlives `lab down --purge`, which spares this folder.
+    return folder("run", 0o700) / "jupyter"
 
 
 def _accepted(page: str) -> list[str]:

@@ -19,7 +19,6 @@ PURGED = (
     "bench",
     "campaign",
     "capstone",
-    "jupyter",
     "ladder",
     "ledger",
     "lessons",
