@@ -34,7 +34,7 @@ sys.path[:0] = [modules, str(Path(modules).parent)]
 from instance import Instance
 lab = Instance(Path(home), dict(os.environ), [lab])
 try:
-    tour = lab.lab("tour", *options)
+    tour = lab.lab("tour", *options, timeout=1800)
     print(tour.stdout + tour.stderr)
     doctor = lab.lab("doctor")
     print(doctor.stdout + doctor.stderr)
@@ -56,7 +56,7 @@ def run_tour(programs: Path, home: Path, environment: dict[str, str], *options: 
         env=environment,
         capture_output=True,
         text=True,
-        timeout=allowed(600),
+        timeout=allowed(900),
         umask=0o077,
     )
     assert done.returncode == 0, done.stdout + done.stderr
@@ -89,7 +89,8 @@ def test_a_long_tour_travels_to_a_commit_that_the_cleaner_kept(tmp_path):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("LAB_")}
     environment |= {"LAB_CACHE": str(settings().cache)} | lab_environment(tmp_path / "a lab")
     programs = Path(sys.executable).parent
-    assert run_tour(programs, tmp_path / "a lab", environment, "--seconds", "180")["ok"]
+    length = ("--seconds", "180", "--rate", "100")
+    assert run_tour(programs, tmp_path / "a lab", environment, *length)["ok"]
 
 
 def test_the_learners_own_files_are_as_they_were(report, environment):
