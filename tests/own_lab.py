@@ -5,6 +5,7 @@ import random
 import socket
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import NoReturn
 
@@ -45,12 +46,12 @@ def wait_until(fact: Callable[[], object], seconds: float = 60, every: float = 0
 
 def listening(processes: Iterable[psutil.Process]) -> set[str]:
     """Return the IP addresses on which programs accept TCP connections."""
-    return {
-        connection.laddr.ip.removeprefix("::ffff:")
-        for process in processes
-        for connection in process.net_connections("tcp")
-        if connection.status == psutil.CONN_LISTEN
-    }
+    found: set[str] = set()
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):  # a short-lived child
+            connections = process.net_connections("tcp")
+            found |= {c.laddr.ip for c in connections if c.status == psutil.CONN_LISTEN}
+    return {address.removeprefix("::ffff:") for address in found}
 
 
 def free_ports(count: int) -> list[int]:
