@@ -197,8 +197,7 @@ def python_workers(master: str) -> dict[str, str]:
     Measured with 40 tiny tasks: 2.8 s instead of 4.6 s (`pipeline/python_workers.py` says why).
     """
     chosen = settings()
-    here = master.startswith("local") or master == chosen.own_master
-    if chosen.spark_python or not here:
+    if chosen.spark_python or not chosen.runs_here(master):
         return {}
     return {"spark.python.daemon.module": "lab_env.pipeline.python_workers"}
 
@@ -317,7 +316,7 @@ def build_session(
         # From a file, because anyone can read the arguments of a JVM.
         file = shlex.quote(str(settings().cluster_properties))
         os.environ["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {file} pyspark-shell"
-    if conf["spark.master"].startswith("local") or conf["spark.master"] == settings().own_master:
+    if settings().runs_here(conf["spark.master"]):
         conf["spark.driver.extraJavaOptions"] += _own_name(endpoints)
     for key, value in (cluster_conf(conf, jars) | conf).items():
         builder = builder.config(key, value)

@@ -321,9 +321,13 @@ class Settings(BaseSettings):
     @property
     def conf_folders(self) -> dict[str, str]:
         """Configuration folders by variable; empty unless the cluster is external."""
-        if self.spark_master.startswith("local") or self.spark_master == self.own_master:
+        if self.runs_here(self.spark_master):
             return {}
         return {name: os.environ[name] for name in CONF_FOLDERS if os.environ.get(name)}
+
+    def runs_here(self, master: str) -> bool:
+        """True if a Spark master has its executors on this machine: local, or the lab's cluster."""
+        return master.startswith("local") or master == self.own_master
 
     @property
     def keeps_data_here(self) -> bool:

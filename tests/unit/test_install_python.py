@@ -48,7 +48,7 @@ def archive(path: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def known() -> dict:
-    """What uv knows of the archive that it would fetch for this machine."""
+    """Return what uv knows of the archive that it would fetch for this machine."""
     uv = bootstrap._uv(cache())
     listing = ["python", "list", WANTED, "--only-downloads", "--output-format", "json"]
     return json.loads(subprocess.check_output([uv, *listing]))[0]

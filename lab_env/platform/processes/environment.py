@@ -33,7 +33,7 @@ PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 # Java unpacks its native libraries here on Linux, regardless of TMPDIR; Spark and S3A put their
 # files there, too.
 JAVA_TEMPORARY = Path("/tmp")
-LEAST_TEMPORARY = 500e6  # bytes
+LEAST_TEMPORARY = 500e6  # bytes that must be free
 JAVA_OPTIONS = "JAVA_TOOL_OPTIONS"
 
 # The store's variables that the lab sets itself.
@@ -116,18 +116,14 @@ def _without_proxy() -> dict[str, str]:
 
 
 def _temporary_elsewhere() -> dict[str, str]:
-    if not (is_noexec(JAVA_TEMPORARY) or is_small(JAVA_TEMPORARY)):
+    small = shutil.disk_usage(JAVA_TEMPORARY).free < LEAST_TEMPORARY
+    if not (small or is_noexec(JAVA_TEMPORARY)):
         return {}
     place = str(folder("tmp", 0o700))
     given = os.environ.get(JAVA_OPTIONS, "")
     if "-Djava.io.tmpdir=" not in given:
         given = f'{given} "-Djava.io.tmpdir={place}"'.strip()
     return {JAVA_OPTIONS: given, "TMPDIR": place}
-
-
-def is_small(folder: Path) -> bool:
-    """True if a folder has too little space for what Spark and S3A put there."""
-    return shutil.disk_usage(folder).free < LEAST_TEMPORARY
 
 
 def marked_processes(supervised: bool = False) -> list[psutil.Process]:

@@ -58,6 +58,7 @@ def run_checks() -> list[Finding]:
         "python": _python,
         "packages": _packages,
         "java": _java,
+        "java starts": _java_starts,
         "java libraries": _java_libraries,
         "environment": _foreign_variables,
         "proxy": _proxy,
@@ -132,19 +133,22 @@ def _packages() -> Iterator[Finding]:
 
 def _java() -> Iterator[Finding]:
     java = find_java()
-    started = subprocess.run(
-        [java.program, "-version"], env=clean_environment(), capture_output=True, text=True
-    )
-    if started.returncode:
-        fix = "remove what it names, or let make setup fetch another: unset JAVA_HOME; make setup"
-        yield Finding("java", "fail", f"{java.program} fails: {started.stderr.strip()}", fix)
-        return
     yield Finding("java", "ok", f"{VERSION} from {java.origin} ({java.home})")
     chosen = os.environ.get("JAVA_HOME")
     if chosen and java.origin != "JAVA_HOME":
         version = java_version(Path(chosen))
         kind = f"Java {version}" if version else "not a Java"
         yield Finding("java", "ok", f"the lab does not use JAVA_HOME={chosen}: it is {kind}")
+
+
+def _java_starts() -> Iterator[Finding]:
+    java = find_java()
+    started = subprocess.run(
+        [java.program, "-version"], env=clean_environment(), capture_output=True, text=True
+    )
+    if started.returncode:
+        fix = "remove what it names, or let make setup fetch another: unset JAVA_HOME; make setup"
+        yield Finding("java", "fail", f"{java.program} fails: {started.stderr.strip()}", fix)
 
 
 def _foreign_variables() -> Iterator[Finding]:
@@ -196,8 +200,8 @@ def _disk() -> Iterator[Finding]:
     for name, path in (("LAB_HOME", home()), ("LAB_CACHE", cache())):
         free = shutil.disk_usage(path).free / GIGABYTE
         verdict = "ok" if free >= COMFORTABLE_DISK else "warn" if free >= LEAST_DISK else "fail"
-        if name == "LAB_HOME" and disk_refused(path):
-            yield Finding("disk", "fail", f"{disk_refused(path)} ({path})", "free some space")
+        if name == "LAB_HOME" and (why := disk_refused(path)):
+            yield Finding("disk", "fail", f"{why} ({path})", "free some space")
             continue
         fix = f"free some space, or set {name} to a folder on a larger disk"
         fact = f"{free:.1f} GB free in {name}={path}"

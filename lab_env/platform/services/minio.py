@@ -155,7 +155,7 @@ class MinIO(Service):
 
 def disk_refused(folder: Path) -> str:
     """Say why MinIO would accept no write on the disk of a folder; empty if it does."""
-    free, total = shutil.disk_usage(folder).free, shutil.disk_usage(folder).total
+    total, _, free = shutil.disk_usage(folder)
     if free >= LEAST_FREE * total:
         return ""
     return (
