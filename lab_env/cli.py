@@ -246,10 +246,11 @@ def doctor() -> None:
     from rich.table import Table
 
     from lab_env.course.room.command import tell_verdict, verdict_of
+    from lab_env.lab.trial import try_session
     from lab_env.platform.services.doctor import run_checks
 
     marks = {"ok": "[green]ok[/]", "warn": "[yellow]warn[/]", "fail": "[red]FAIL[/]"}
-    findings = run_checks()
+    findings = run_checks(try_session)
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column(no_wrap=True)

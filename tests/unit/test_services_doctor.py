@@ -102,17 +102,26 @@ def test_the_last_line_is_the_verdict(lab_command, monkeypatch, verdicts, status
         doctor.Finding(subject, verdict, "a fact", "" if verdict == "ok" else "do this")
         for subject, verdict in zip(["disk", "memory"], verdicts, strict=True)
     ]
-    monkeypatch.setattr(doctor, "run_checks", lambda: found)
+    monkeypatch.setattr(doctor, "run_checks", lambda session: found)
     done = lab_command("doctor")
     assert done.returncode == status
     assert done.stdout.splitlines()[-1] == sentence
     assert done.stdout.count("do this") == len([v for v in verdicts if v != "ok"])
 
 
-def test_a_healthy_lab_takes_one_screen(lab_command, tmp_path):
-    done = lab_command("doctor", LAB_HOME=str(tmp_path))
+def test_a_healthy_lab_takes_one_screen_and_starts_a_session(tmp_path):
+    done = lab("doctor", LAB_HOME=str(tmp_path))
     assert done.returncode == 0, done.stdout
     assert len(done.stdout.splitlines()) <= 25
+    assert "Spark starts and counts" in done.stdout
+
+
+def test_a_session_that_does_not_start_is_not_all_good(tmp_path):
+    done = lab("doctor", LAB_HOME=str(tmp_path), LAB_SPARK_MEMORY="400m")
+    assert done.returncode == 1
+    said = " ".join(done.stdout.split())
+    assert "System memory" in said and "lab logs spark-doctor" in said
+    assert said.endswith("To fix: session.")
 
 
 @pytest.mark.parametrize(

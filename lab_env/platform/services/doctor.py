@@ -42,10 +42,11 @@ COMFORTABLE_DISK, LEAST_DISK = 5, 1  # gigabytes
 NEEDED_FILES = 4096
 
 
-def run_checks() -> list[Finding]:
+def run_checks(try_session: Callable[[], None] | None = None) -> list[Finding]:
     """Run every check; a check that fails to run is reported as a finding.
 
     If the settings are invalid, that is the only finding, because every other check needs them.
+    `try_session` comes last, and only if nothing has failed; it raises LabError.
     """
     try:
         settings()
@@ -76,7 +77,10 @@ def run_checks() -> list[Finding]:
         "services": _services,
         "jvm": _exhausted,
     }
-    return _findings(checks)
+    findings = _findings(checks)
+    if try_session and all(finding.verdict != "fail" for finding in findings):
+        findings += _findings({"session": lambda: _session(try_session)})
+    return findings
 
 
 def needs_setup() -> bool:
@@ -297,6 +301,12 @@ def _services() -> Iterator[Finding]:
             yield Finding("services", "fail", f"{service.title}: {why}", fix)
     if stopped:
         yield Finding("services", "ok", f"not running: {', '.join(stopped)}")
+
+
+def _session(try_session: Callable[[], None]) -> Iterator[Finding]:
+    begun = time.monotonic()
+    try_session()
+    yield Finding("session", "ok", f"Spark starts and counts ({time.monotonic() - begun:.0f} s)")
 
 
 def _exhausted() -> Iterator[Finding]:
