@@ -5,7 +5,6 @@ outcome is kept with a hash of its task. If an update has changed the task, the 
 not attempted; an outcome from before there were hashes stays valid.
 """
 
-import fcntl
 import json
 import os
 import textwrap
@@ -18,6 +17,7 @@ from pathlib import Path
 from lab_env.course.registry import Exercise, LessonEntry
 from lab_env.platform.display.html import table
 from lab_env.platform.errors import LabError
+from lab_env.platform.processes.locks import exclusive
 from lab_env.platform.settings import settings
 
 
@@ -43,8 +43,7 @@ def change(edit: Callable[[dict], None]) -> dict:
     """Let `edit` change the stored progress atomically, while other notebooks wait; return it."""
     path = progress_file()
     path.parent.mkdir(parents=True, exist_ok=True)
-    with path.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with exclusive(path.with_suffix(".lock")):
         kept = read()
         edit(kept)
         temporary = path.with_name(f"{path.name}.{os.getpid()}")

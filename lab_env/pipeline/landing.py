@@ -15,6 +15,7 @@ A shard created by a split or a merge is read after its parents have been read t
 
 import io
 import json
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -264,14 +265,16 @@ class LandingThread(threading.Thread):
             self.error = error
 
     def _land_and_wait(self) -> None:
-        succeeded = time.monotonic()
+        # Not since the last success: the machine may have slept in between.
+        first_failure = math.inf
         while not self._stopped.is_set():
             began = time.monotonic()
             try:
                 more = self._landing.land()
-                succeeded = began
+                first_failure = math.inf
             except (LabError, ClientError, BotoCoreError):
-                if began - succeeded > self._patience:
+                first_failure = min(first_failure, began)
+                if began - first_failure > self._patience:
                     raise
                 more = False
             self._stopped.wait(0.0 if more else self._seconds - (time.monotonic() - began))

@@ -68,6 +68,6 @@ def _lock(handle: int, path: Path, kind: int) -> bool:
             raise
         raise LabError(
             f"The file system of {path.parent} has no file locks.",
-            "set LAB_HOME and LAB_CACHE to folders of a local disk.",
+            "set LAB_HOME, LAB_CACHE and, if you use it, LAB_PROGRESS to a local disk.",
         ) from None
     return True
