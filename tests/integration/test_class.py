@@ -1,11 +1,15 @@
 """A class on one server: twenty labs start in the same second, and each gets its Spark session."""
 
+import os
+import shutil
 import subprocess
 import sys
 
 import pytest
 from instance import Instance
-from own_lab import allowed
+from own_lab import allowed, not_here
+
+from lab_env.platform.settings import REPOSITORY, settings
 
 pytestmark = [pytest.mark.services, pytest.mark.proof("seats")]
 SEATS = 20
@@ -48,3 +52,30 @@ def test_all_start_at_once_on_servers_of_their_own(tmp_path):
             session.communicate()
         for lab in labs:
             lab.down()
+
+
+READ_ONLY = """
+for folder in "$1" "$2"; do
+    mount --bind "$folder" "$folder" && mount -o remount,bind,ro "$folder" || exit 99
+done
+shift 2
+exec "$@"
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a folder read-only")
+def test_a_course_and_a_cache_that_the_learner_cannot_write_are_enough(tmp_path):
+    if shutil.which("unshare") is None:
+        not_here("there is no unshare")
+    usual = Instance(tmp_path, {})
+    assert usual.lab("up", "postgres").returncode == 0  # fetched, where it was not
+    usual.down()
+    shared = (str(REPOSITORY), str(settings().cache))
+    command = ["unshare", "-m", "sh", "-c", READ_ONLY, "sh", *shared, *usual.command]
+    lab = Instance(tmp_path, {}, command)
+    try:
+        for arguments in (("up", "postgres"), ("doctor",), ("tour", "--seconds", "5")):
+            done = lab.lab(*arguments)
+            assert done.returncode == 0, done.stdout + done.stderr
+    finally:
+        usual.down()

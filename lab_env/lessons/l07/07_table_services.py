@@ -305,13 +305,12 @@ sized
 from lab_env.platform.display.card import styled
 
 written = {"bulk insert": small, "insert": sized}
-kilobytes = pd.DataFrame(
-    {
-        name: table.frame().query("part == 'base'").groupby("instant")["bytes"].sum().to_list()
-        for name, table in written.items()
-    },
-    index=["first batch", "second", "third"],
-).T.div(1000)
+per_write = {
+    name: table.frame().query("part == 'base'").groupby("instant")["bytes"].sum().to_list()
+    for name, table in written.items()
+}
+kilobytes = pd.DataFrame.from_dict(per_write, orient="index").div(1000)
+kilobytes = kilobytes.rename(columns={0: "first batch", 1: "second", 2: "third"})
 styled(kilobytes.round(), "{:.0f} KB")
 
 # %% name="price-of-sizing" proof="Insert rewrites earlier rows: each batch writes more bytes than the one before."
