@@ -9,7 +9,7 @@ import shlex
 import socket
 import sys
 from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
 from importlib.metadata import distribution
 from pathlib import Path
@@ -318,6 +318,8 @@ def build_session(
         os.environ["PYSPARK_SUBMIT_ARGS"] = f"--properties-file {file} pyspark-shell"
     if settings().runs_here(conf["spark.master"]):
         conf["spark.driver.extraJavaOptions"] += _own_name(endpoints)
+    if running is None and conf.get("spark.ui.enabled") != "false":
+        conf |= _page(conf)
     for key, value in (cluster_conf(conf, jars) | conf).items():
         builder = builder.config(key, value)
     with _output_to(log):
@@ -325,6 +327,20 @@ def build_session(
     if running is None:
         _limit_time_to_exit(session.sparkContext._gateway)
     return session
+
+
+def _page(conf: Mapping[str, str]) -> dict[str, str]:
+    """Spark properties of a session without a web page, if all ports for one are taken.
+
+    Without them, Spark would end its JVM.
+    """
+    first = int(conf["spark.ui.port"])
+    host = conf["spark.driver.bindAddress"]
+    for port in range(first, first + int(conf["spark.port.maxRetries"]) + 1):
+        with suppress(OSError), socket.create_server((host, port)):
+            return {}
+    print(f"This session has no web page: the ports from {first} on are taken.", flush=True)
+    return {"spark.ui.enabled": "false"}
 
 
 def _own_name(endpoints: Endpoints) -> str:

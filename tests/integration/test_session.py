@@ -1,6 +1,7 @@
 """A lesson's SparkSession: it starts quickly, is plain Spark, and reveals no passwords."""
 
 import os
+import socket
 import subprocess
 import sys
 from urllib.request import urlopen
@@ -66,6 +67,16 @@ def test_it_starts_soon_and_silently_and_picks_up_no_other_spark(started):
     # Processor seconds, which other work on the machine changes little. Alone on two cores a
     # session takes about as many seconds as it uses.
     assert float(started.stdout.split()[0]) <= 6
+
+
+def test_it_has_no_page_where_all_ports_for_one_are_taken(services):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        busy = {"spark.ui.port": str(other.getsockname()[1]), "spark.port.maxRetries": "0"}
+        code = f"from lab_env.lab.handle import Lab; from lab_env.platform import services\n\
+print(Lab('pytest', services.endpoints()).start_spark({busy}).range(3).count())"
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout.startswith("This session has no web page: the ports from"), done.stderr
+    assert done.stdout.endswith("taken.\n3\n")
 
 
 def test_a_jvm_that_does_not_exit_halts_itself(started):
