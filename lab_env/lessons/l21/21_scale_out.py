@@ -219,10 +219,13 @@ assert at_once(parsing["1 partition"]) == 1
 
 
 # %%
+bucketed = {buckets: lab.scratch(f"buckets_{buckets}") for buckets in (1, 4)}
+
+
 def upsert_into(buckets):
     options = ORDERS | {"hoodie.bucket.index.num.buckets": str(buckets)}
-    table = lab.path(f"buckets_{buckets}")
-    return start_upsert(parse(read_topic(orders_4)), table, lab.scratch("checkpoint"), options)
+    rows = parse(read_topic(orders_4))
+    return start_upsert(rows, bucketed[buckets], lab.scratch("checkpoint"), options)
 
 
 def writers(tasks):
@@ -231,7 +234,7 @@ def writers(tasks):
     return fetched[fetched["stage"] == fetched["stage"].max()]
 
 
-writing = {f"{n} bucket{'s' * (n > 1)}": tasks_of(lambda n=n: upsert_into(n)) for n in (1, 4)}
+writing = {f"{n} bucket{'s' * (n > 1)}": tasks_of(lambda n=n: upsert_into(n)) for n in bucketed}
 written_by = {name: len(writers(tasks)) for name, tasks in writing.items()}
 print(written_by)
 HTML(draw_tasks(writing))
@@ -969,9 +972,9 @@ pd.DataFrame(vars(reached) for reached in landing.position.shards.values())
 # %%
 landed = read_landing(spark, lab.path("landing"))
 rows = parse(landed.repartition(4, "key"))
-table = empty_copy(lab, lab.path("buckets_4"), "from_kinesis")
+table = empty_copy(lab, bucketed[4], "from_kinesis")
 from_kinesis = tasks_of(lambda: start_upsert(rows, table, lab.scratch("checkpoint")))
-by_source = {"from Kinesis": read_table(table), "from Kafka": read_table(lab.path("buckets_4"))}
+by_source = {"from Kinesis": read_table(table), "from Kafka": read_table(bucketed[4])}
 judged = lab.ledger(stream).reconcile_table(by_source["from Kinesis"])
 print("the ledger agrees:", judged.ok)
 pd.DataFrame({n: found.groupby("status")["amount"].sum() for n, found in by_source.items()})
