@@ -358,16 +358,19 @@ def bench(
     parts: Annotated[
         list[str] | None,
         typer.Argument(
-            help="set-up, start-up, load, tour, backlog, sinks, growth, commit, tuning, formats"
+            help="set-up, start-up, load, tour, profile, backlog, sinks, growth, commit, tuning, "
+            "formats"
         ),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="more data, more repetitions")] = False,
 ) -> None:
     """Measure this machine, the pipeline and its tables.
 
-    Without names it runs all parts but three: `commit` records every request of a small commit
+    Without names it runs all parts but four: `commit` records every request of a small commit
     and compares options; `tuning` changes five other settings, one at a time; `formats` writes one
-    stream into Hudi, Delta Lake and Iceberg. The report is `.lab/bench/index.html`.
+    stream into Hudi, Delta Lake and Iceberg; `profile` shows where the writer spends its time under
+    the tour's load. Only `--full` compares figures with goals. The report is
+    `.lab/bench/index.html`.
     """
     from lab_env.workbench.bench import command
 

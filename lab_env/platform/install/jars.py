@@ -12,7 +12,7 @@ from lab_env.platform.install.bootstrap import MANIFEST, file_sha256
 from lab_env.platform.install.cache import Progress, cache, move_into_place, partial_folder
 from lab_env.platform.install.versions import VERSIONS, versions
 
-ON_DEMAND = {"delta", "iceberg"}  # sets without a server that set-up does not fetch
+ON_DEMAND = {"delta", "iceberg", "profiler"}  # sets without a server that set-up does not fetch
 
 
 def jar_folder(name: str) -> Path:

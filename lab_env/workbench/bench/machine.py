@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -50,6 +50,10 @@ class Comparison:
     def as_dict(self) -> dict:
         """Return the fields and the ratio, as plain data."""
         return asdict(self) | {"ratio": self.ratio}
+
+    def without_goal(self) -> "Comparison":
+        """Return the same figures without a verdict."""
+        return replace(self, goal="", met=None)
 
     @classmethod
     def of(

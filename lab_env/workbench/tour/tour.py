@@ -21,6 +21,7 @@ from rich.table import Table
 
 from lab_env.lab.handle import Lab, reset_lesson
 from lab_env.pipeline import landing, options, parsing
+from lab_env.pipeline.handle import Writer
 from lab_env.pipeline.revenue import minutes_in_a_batch
 from lab_env.pipeline.sinks import FOLDERS, SINKS, start_query
 from lab_env.platform import services
@@ -210,16 +211,7 @@ def _stream(tour: Tour, lab: Lab, topic: str, writer, store: StoreSamples, conso
     try:
         with Sampler(3.0, store.take) as sampling:
             with _phase(tour, console, "writer started"):
-                short = tour.load_seconds <= SHORT_SECONDS
-                writer.start(
-                    lab.endpoints,
-                    topic,
-                    lab.base,
-                    short=short,
-                    sinks=SINKS,
-                    source=settings().source,
-                    hudi=options.SHORT_LIVED if short else {},
-                )
+                start_writer(writer, lab, topic, tour.load_seconds)
                 writer.wait_first_batches()
             with _phase(tour, console, f"live load, {tour.rate} events/s"):
                 _run_load(lab, topic, tour, writer, console)
@@ -234,6 +226,20 @@ def _stream(tour: Tour, lab: Lab, topic: str, writer, store: StoreSamples, conso
     if sampling.error:
         raise sampling.error
     store.take()
+
+
+def start_writer(writer: Writer, lab: Lab, topic: str, load_seconds: int) -> None:
+    """Start the tour's writer, with the options that suit the seconds of load."""
+    short = load_seconds <= SHORT_SECONDS
+    writer.start(
+        lab.endpoints,
+        topic,
+        lab.base,
+        short=short,
+        sinks=SINKS,
+        source=settings().source,
+        hudi=options.SHORT_LIVED if short else {},
+    )
 
 
 @contextmanager
