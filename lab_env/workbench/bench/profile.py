@@ -16,7 +16,6 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pandas as pd
-import psutil
 
 from lab_env.lab.handle import Lab, reset_lesson
 from lab_env.lessons.recorded import SINKS
@@ -73,7 +72,7 @@ def profile_tour(target: Path, report_progress: Progress = print) -> dict:
         writer.wait_first_batches()
         report_progress(f"{RATE} events/s for {SECONDS} s")
         load = lab.load(topic, source, users=10, show=False, seconds=SECONDS, rate=RATE)
-        with load, _sampling(_java(writer), jdk / "jcmd", samples, spy / "bin/py-spy", stacks):
+        with load, _sampling(writer, jdk / "jcmd", samples, spy / "bin/py-spy", stacks):
             before, began = len(writer.progress()), time.time() % DAY
             while load.running:
                 time.sleep(0.5)
@@ -110,15 +109,12 @@ def _run(*command: object) -> str:
     return done.stdout
 
 
-def _java(writer: Writer) -> psutil.Process:
-    return next(process for process in writer.processes() if "java" in process.name())
-
-
 @contextmanager
 def _sampling(
-    java: psutil.Process, jcmd: Path, samples: Path, spy: Path, stacks: Path
+    writer: Writer, jcmd: Path, samples: Path, spy: Path, stacks: Path
 ) -> Generator[None]:
     """Sample a writer's JVM and workers during the body; without permission, not the workers."""
+    java = next(process for process in writer.processes() if "java" in process.name())
     arm = platform.machine() in ("aarch64", "arm64")
     system = "macos" if platform.system() == "Darwin" else f"linux-{'arm64' if arm else 'x64'}"
     with ZipFile(next(jar_folder("profiler").glob("async-profiler-*.jar"))) as jar:

@@ -8,25 +8,25 @@ sink, and the samples of the thread that ran it say what it did.
 import re
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+
+from lab_env.pipeline.sinks import HUDI_SINKS
 
 WAITING, CORE, OTHER = "waiting for the trigger", "waiting for a core", "other"
 FETCH, PYTHON = "fetch", "Python"
 JOB = "a job"  # stands for the shares of its tasks
 STEP = 0.01  # s
 
+Parts = dict[str, float]  # by share
 Table = tuple[tuple[str, str], ...]  # share, and what a frame of the stack looks like
 
 # The first match wins. A job of a service counts as the service, whatever its tasks do.
 GARBAGE: Table = (("garbage collection", r"GC_active|SafepointMechanism"),)
 SERVICES: Table = (
     ("clean", r"hudi\.[\w.$]*(action\.clean|\.clean\b|cheduleCleaning)"),
-    (
-        "compaction",
-        r"hudi\.[\w.$]*(action\.compact|\.compact\b|ompactIfNecessary|cheduleCompaction)",
-    ),
+    ("compaction", r"hudi\.[\w.$]*(action\.compact|\.compact\b|ompactIfNec|cheduleCompact)"),
     ("markers", r"hudi\.[\w.$]*Marker|FSUtils\.deleteSubPath"),
 )
 STREAM: Table = (
@@ -51,13 +51,6 @@ TASK: Table = (
     ("writing", r"hudi\.(io|execution|table\.action)|OutputWriter|DataWriter|FileFormatWriter"),
     ("shuffle", r"spark\.shuffle|ShuffleWriteProcessor|storage\.ShuffleBlock"),
 )
-# Frames in the tasks of a sink, which tell them from the tasks of another.
-OWN_FRAMES = {
-    "json": "FileFormatWriter",
-    "dead": "FileFormatWriter",
-    "cow": ".hudi.",
-    "mor": ".hudi.",
-}
 # Stacks of py-spy; time between two tasks has no share.
 WORKER: Table = (
     ("", r"main \([^;]*;read_int|;manager \([^;]*$"),
@@ -132,7 +125,7 @@ def timelines(printed: Iterable[str]) -> list[Timeline]:
             thread.times.append(moment)
             thread.ticks.append(ticks)
             thread.stacks.append(";".join(frames))
-        elif line.endswith(("line: 0", ")")) or " line: " in line:
+        elif " line: " in line:
             frames.append(line.partition("(")[0])
     return list(found.values())
 
@@ -142,17 +135,16 @@ def assign(tasks: list[Task], workers: list[Timeline]) -> list[tuple[Task, Timel
     found, busy_until = [], dict.fromkeys(range(len(workers)), 0.0)
     for task in sorted(tasks, key=lambda task: task.began):
         free = [number for number, until in busy_until.items() if until <= task.began + STEP]
-        if not free:
-            continue
-        chosen = max(free, key=lambda number: _fit(task, workers[number]))
-        busy_until[chosen] = task.ended
-        found.append((task, workers[chosen]))
+        if free:
+            chosen = max(free, key=lambda number: _fit(task, workers[number]))
+            busy_until[chosen] = task.ended
+            found.append((task, workers[chosen]))
     return found
 
 
 def _fit(task: Task, worker: Timeline) -> int:
     stacks = [worker.at(moment) for moment in steps(task.began, task.ended)]
-    own = OWN_FRAMES.get(task.sink, "")
+    own = ".hudi." if task.sink in HUDI_SINKS else "FileFormatWriter"
     return sum(("TaskRunner.run" in stack) + (own in stack) for stack in stacks)
 
 
@@ -162,11 +154,8 @@ def steps(began: float, ended: float) -> Iterable[float]:
 
 
 def seconds(
-    window: tuple[float, float],
-    threads: list[Timeline],
-    tasks: list[Task],
-    python: Mapping[str, float],
-) -> dict[str, dict[str, float]]:
+    window: tuple[float, float], threads: list[Timeline], tasks: list[Task], python: Parts
+) -> dict[str, Parts]:
     """Return each sink's seconds by share; they add up to the window.
 
     Args:
@@ -177,7 +166,7 @@ def seconds(
     streams = {found[1]: thread for found, thread in named if found}
     assigned = assign(tasks, [t for t in threads if t.name.startswith("Executor task")])
     feeders = [thread for thread in threads if thread.name.startswith("stdout writer")]
-    totals: dict[str, dict[str, float]] = {sink: defaultdict(float) for sink in streams}
+    totals: dict[str, Parts] = {sink: defaultdict(float) for sink in streams}
     for moment in steps(*window):
         running = defaultdict(list)
         for task, thread in assigned:
@@ -202,12 +191,8 @@ def seconds(
     return {sink: dict(total) for sink, total in totals.items()}
 
 
-def python_parts(collapsed: Iterable[str]) -> dict[str, float]:
-    """Divide the workers' busy time into shares that add up to 1; empty without samples.
-
-    Args:
-        collapsed: lines of `py-spy record --format raw`.
-    """
+def python_parts(collapsed: Iterable[str]) -> Parts:
+    """Divide the busy time in `py-spy record --format raw` into shares that add up to 1."""
     counts: Counter = Counter()
     for line in collapsed:
         stack, _, count = line.rpartition(" ")
