@@ -93,3 +93,9 @@ def test_the_workers_busy_time_divides_without_the_wait_for_a_task():
     ]
     assert shares.python_parts(lines) == {"Python: start": 0.25, "Python: writing back": 0.75}
     assert shares.python_parts([]) == {}
+
+
+def test_each_share_has_its_place_in_the_table():
+    tables = (shares.STREAM, shares.TASK, shares.WORKER)
+    names = {name for table in tables for name, _ in table} - {"", shares.JOB}
+    assert names < set(shares.SHARES) and len(shares.SHARES) == len(set(shares.SHARES))

@@ -44,12 +44,14 @@ TASK: Table = (
     (PYTHON, r"BasePythonRunner|PythonWorkerFactory"),
     (FETCH, r"\.kafka010\."),
     (CORE, r"ThreadPoolExecutor\.getTask"),  # Spark has launched the task, its thread still sleeps
-    ("start of a task", r"JavaDeserializationStream|JavaSerializerInstance\.deserialize"),
+    ("start, end of a task", r"JavaDeserializationStream|JavaSerializerInstance\.deserialize"),
     *SERVICES,
     ("combining", r"SizeEstimator|spark\.Aggregator|ExternalAppendOnlyMap|HoodieWriteHelper"),
     ("tagging", r"hudi\.index|\.tagLocation|HoodieIndex|BucketIndex"),
     ("writing", r"hudi\.(io|execution|table\.action)|OutputWriter|DataWriter|FileFormatWriter"),
-    ("shuffle", r"spark\.shuffle|ShuffleWriteProcessor|storage\.ShuffleBlock"),
+    ("planning", r"expressions\.codegen"),
+    ("shuffle, cache", r"spark\.(shuffle|storage)|ShuffleWriteProcessor"),
+    ("start, end of a task", r"Executor\$TaskRunner\.run"),
 )
 # Stacks of py-spy; time between two tasks has no share.
 WORKER: Table = (
@@ -61,9 +63,18 @@ WORKER: Table = (
 )
 # In the order of a batch.
 SHARES = (
-    *(WAITING, "offsets, checkpoint", "planning", CORE, "start of a task", FETCH, PYTHON),
+    *(WAITING, "offsets, checkpoint", "planning", CORE, "start, end of a task", FETCH, PYTHON),
     *("Python: start", "Python: reading", "Python: its function", "Python: writing back"),
-    *("combining", "shuffle", "tagging", "writing", "markers", "commit", "clean", "compaction"),
+    *(
+        "combining",
+        "shuffle, cache",
+        "tagging",
+        "writing",
+        "markers",
+        "commit",
+        "clean",
+        "compaction",
+    ),
     *("garbage collection", OTHER),
 )
 
