@@ -65,17 +65,8 @@ WORKER: Table = (
 SHARES = (
     *(WAITING, "offsets, checkpoint", "planning", CORE, "start, end of a task", FETCH, PYTHON),
     *("Python: start", "Python: reading", "Python: its function", "Python: writing back"),
-    *(
-        "combining",
-        "shuffle, cache",
-        "tagging",
-        "writing",
-        "markers",
-        "commit",
-        "clean",
-        "compaction",
-    ),
-    *("garbage collection", OTHER),
+    *("combining", "shuffle, cache", "tagging", "writing", "markers", "commit", "clean"),
+    *("compaction", "garbage collection", OTHER),
 )
 
 
