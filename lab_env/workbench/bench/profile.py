@@ -41,7 +41,7 @@ PRINT = ("print", "--events", "profiler.WallClockSample", "--stack-depth", "2048
 FLAMES = ("--wall", "--threads", "--output", "html", "--include")
 IN_FLAMES = ".*(stream execution thread|Executor task|stdout writer|AsyncCompact).*"
 LABELLED = 0.03  # of the longest bar; a smaller share has no label
-HUES = (GREY, SKY, BLUE, AMBER, GREEN, VERMILION, PINK)
+HUES = (SKY, BLUE, AMBER, GREEN, VERMILION, PINK)  # in turn; waiting is grey
 
 
 def profile_tour(target: Path, report_progress: Progress = print) -> dict:
@@ -178,7 +178,8 @@ def figure(result: dict):
     for row, sink in enumerate(frame):
         left = 0.0
         for number, (share, width) in enumerate(frame[sink].items()):
-            axes.barh(row, width, 0.25, left=left, color=HUES[number % len(HUES)])
+            hue = GREY if share in shares.WAITS else HUES[number % len(HUES)]
+            axes.barh(row, width, 0.25, left=left, color=hue)
             if width >= LABELLED * frame.sum().max():
                 note(axes, f"{share} {width:.1f}", (left + width / 2, row - 0.14), (0, 1), **look)
             left += width

@@ -14,8 +14,8 @@ from functools import cache, cached_property
 
 from lab_env.pipeline.sinks import HUDI_SINKS
 
-WAITING, CORE, OTHER = "waiting for the trigger", "waiting for a core", "other"
-FETCH, PYTHON = "fetch", "Python"
+WAITS = WAITING, CORE = "waiting for the trigger", "waiting for a core"
+FETCH, PYTHON, OTHER = "fetch", "Python", "other"
 JOB = "a job"  # stands for the shares of its tasks
 STEP = 0.01  # s
 
