@@ -358,19 +358,19 @@ def bench(
     parts: Annotated[
         list[str] | None,
         typer.Argument(
-            help="set-up, start-up, load, tour, profile, backlog, sinks, growth, commit, tuning, "
-            "formats"
+            help="set-up, start-up, load, tour, profile, backlog, sinks, growth, commit, tuning,"
+            " formats, bill"
         ),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="more data, more repetitions")] = False,
 ) -> None:
     """Measure this machine, the pipeline and its tables.
 
-    Without names it runs all parts but four: `commit` records every request of a small commit
+    Without names it runs all parts but five: `commit` records every request of a small commit
     and compares options; `tuning` changes five other settings, one at a time; `formats` writes one
-    stream into Hudi, Delta Lake and Iceberg; `profile` shows where the writer spends its time under
-    the tour's load. Only `--full` compares figures with goals. The report is
-    `.lab/bench/index.html`.
+    stream into Hudi, Delta Lake and Iceberg; `bill` counts their requests over many commits;
+    `profile` shows where the writer spends its time under the tour's load. Only `--full` compares
+    figures with goals. The report is `.lab/bench/index.html`.
     """
     from lab_env.workbench.bench import command
 
@@ -1020,7 +1020,7 @@ def author_record(
 
 @author.command("formats", epilog="Example: lab author formats")
 def author_formats() -> None:
-    """Write docs/formats.md and its charts from the recorded run."""
+    """Write docs/formats.md and its charts from the recorded runs."""
     from lab_env.workbench.bench.format_page import write_page
 
     for path in write_page():

@@ -15,6 +15,7 @@ from lab_env.platform.errors import LabError
 from lab_env.platform.processes.environment import marked_processes
 from lab_env.tables.probes.bucket_usage import MeteredBucket
 from lab_env.workbench.bench import worker_client
+from lab_env.workbench.bench.bill import TABLES, bill_config, count_requests
 from lab_env.workbench.bench.commit import commit_config, measure_commits
 from lab_env.workbench.bench.config import Pace, sinks_config
 from lab_env.workbench.bench.formats import SMALL_CONTENDERS, compare_formats, formats_config
@@ -44,6 +45,11 @@ def compared(services, before, tmp_path_factory):
 @pytest.fixture(scope="module")
 def asked(services, before):
     return measure_commits(commit_config(full=False))
+
+
+@pytest.fixture(scope="module")
+def billed(services, before, tmp_path_factory):
+    return count_requests(bill_config(full=False), tmp_path_factory.mktemp("bill"))
 
 
 @pytest.fixture(scope="module")
@@ -155,7 +161,14 @@ def test_every_phase_of_a_small_commit_shows_at_the_proxy(asked):
     assert phases.loc["markers", "PUT"] >= phases.loc["data files", "PUT"] >= 4
 
 
-def test_nothing_is_left_behind(grown, measured, compared, asked, services, before):
+def test_the_proxy_counts_each_formats_requests_as_the_store_does(billed):
+    assert billed["problems"] == [] and billed["complete"]
+    assert {key: len(commits) for key, commits in billed["commits"].items()} == dict.fromkeys(
+        TABLES, bill_config(full=False).commits
+    )
+
+
+def test_nothing_is_left_behind(grown, measured, compared, asked, billed, services, before):
     assert {process.pid for process in marked_processes()} <= before
     for name in ("growth", "commit", *(f"formats-{name}" for name in FORMATS), *SINKS):
         bucket = MeteredBucket(services, name)

@@ -16,7 +16,6 @@ from lab_env.lessons.recorded.contenders import (
 from lab_env.lessons.recorded.formats import claims, undecided
 from lab_env.pipeline import options
 from lab_env.workbench.bench import format_page
-from lab_env.workbench.bench.format_chart import chart
 from lab_env.workbench.bench.format_page import commit_time, page
 from lab_env.workbench.bench.formats import format_versions, formats_config
 from lab_env.workbench.bench.order_stream import RECENT, OrderStream, apply, as_lines, difference
@@ -78,17 +77,16 @@ def test_the_delivered_run_is_a_full_one_with_every_table_and_right_answers():
 
 
 def test_the_page_and_its_charts_are_what_the_record_makes():
-    run = recorded.delivered("formats")
-    made = {path: chart(*parts) for path, parts in format_page.charts(run).items()}
-    for path, text in ({format_page.PAGE: page(run)} | made).items():
+    made = format_page.files_of(recorded.delivered("formats"), recorded.delivered("bill"))
+    for path, text in made.items():
         assert path.read_text("utf-8") == text, "run: lab author formats"
 
 
 def test_the_page_says_if_its_record_is_older_than_the_options():
-    run = recorded.delivered("formats")
+    run, bill = recorded.delivered("formats"), recorded.delivered("bill")
     older = "The figures are older than the options"
-    assert older not in page(run | {"options": options_of_all()})
-    assert older in page(run | {"options": options_of_all() | {"delta": {"new": "true"}}})
+    assert older not in page(run | {"options": options_of_all()}, bill)
+    assert older in page(run | {"options": options_of_all() | {"delta": {"new": "true"}}}, bill)
 
 
 def test_tables_by_default_have_no_option_of_tuning_and_hudis_come_from_the_pipeline():

@@ -131,6 +131,12 @@ def test_requests_and_answers_pass_unchanged_with_their_host(gate):
     assert gate.counts == {"other": 1, "read": 2, "delete": 1}
 
 
+def test_a_copy_is_known_by_its_header(gate):
+    call(gate, "PUT", "t/a", b"new")
+    call(gate, "PUT", "t/b", b"", **{"x-amz-copy-source": "/bucket/t/a"})
+    assert [request.operation for request in gate.last(2)] == ["PUT", "COPY"]
+
+
 def test_a_client_that_waits_for_100_continue_gets_it(gate):
     with connect(gate) as client:
         client.sendall(

@@ -77,7 +77,17 @@ class Request:
     status: int = 0  # HTTP status of the response; 0 until there is one
     fate: str = "passed"  # or a rule's action
     listed: str = ""  # prefix, if it is a listing
+    copies: bool = False  # a PUT without a body, of an object that the store has already
     seconds: float = 0.0  # until its response was complete
+
+    @property
+    def operation(self) -> str:
+        """Kind of the request as a bill has it: HEAD, GET, LIST, PUT, COPY or DELETE."""
+        if self.method == "GET" and (self.listed or not self.key):
+            return "LIST"
+        if self.method == "POST":  # to the bucket: deletes several objects; else: writes in parts
+            return "PUT" if self.key else "DELETE"
+        return "COPY" if self.copies else self.method
 
 
 @dataclass
@@ -235,7 +245,7 @@ class Gate:
         with self._lock:
             request = Request(
                 next(self._numbers), time.time(), method, key, classify(method, key), len(body),
-                listed=listed,
+                listed=listed, copies="x-amz-copy-source" in headers,
             )  # fmt: skip
             self.requests.append(request)
             self.counts[request.kind] += 1

@@ -14,6 +14,7 @@ from lab_env.platform.processes.locks import exclusive
 from lab_env.platform.processes.state import folder
 from lab_env.workbench.bench import (
     backlog,
+    bill,
     commit,
     format_page,
     formats,
@@ -40,9 +41,10 @@ PARTS = {
     "commit": "small commits, request by request",
     "tuning": "tuning knobs, one at a time",
     "formats": "Hudi, Delta Lake and Iceberg compared",
+    "bill": "requests of each commit, by format",
 }
-# Lessons 20 and 19 use the first two, docs/formats.md the third; it and the last fetch more jars.
-ONLY_BY_NAME = {"commit", "tuning", "formats", "profile"}
+# Lessons 20 and 19 use the first two, docs/formats.md the next two; these and the last fetch more.
+ONLY_BY_NAME = {"commit", "tuning", "formats", "bill", "profile"}
 
 
 def main(parts: list[str] | None = None, full: bool = False, console: Console | None = None) -> int:
@@ -113,6 +115,7 @@ class Run:
             "commit": self._commit,
             "tuning": self._tuning,
             "formats": self._formats,
+            "bill": self._bill,
         }
         for part in PARTS:
             if part in parts:
@@ -199,6 +202,16 @@ class Run:
             )
         self._compare(format_page.commit_time(found))
         self._console.print(format_page.text_table(found), markup=False)
+
+    def _bill(self) -> None:
+        found = bill.count_requests(
+            bill.bill_config(self._full), self._target / "bill", self._print_progress
+        )
+        self._report["bill"] = found
+        self._keep("bill", found, found["complete"])
+        if not found["complete"]:
+            self._report["problems"].append("Request bill: out of time before the last commit.")
+        self._console.print(bill.text_table(found), markup=False)
 
     def _keep(self, part: str, found: dict, complete: bool = True) -> None:
         """Report a part's problems; save a complete full run that has none."""

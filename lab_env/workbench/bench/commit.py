@@ -251,13 +251,10 @@ def _commits(requests: list[Request]) -> list[list[Request]]:
 
 def _row(request: Request, began: float, base: str) -> tuple[float, float, str, str]:
     prefix = base.split("/", 3)[3] + "/"
-    operation = "DELETE" if request.method == "POST" else request.method
-    if request.listed:
-        operation = "LIST"
     return (
         round((request.at - began) * 1000, 1),
         round(request.seconds * 1000, 1),
-        operation,
+        request.operation.replace("COPY", "PUT"),  # a copy costs as much
         (request.listed or request.key).removeprefix(prefix),
     )
 

@@ -1,4 +1,4 @@
-"""Generates the page docs/formats.md from the recorded run of `lab bench formats`.
+"""Generates the page docs/formats.md from the recorded runs of `lab bench formats` and `bill`.
 
 No table name or figure is written by hand: every statement is derived from the recorded rounds. A
 format is called ahead only if one of its tables beats every table of the other formats, by the rule
@@ -23,6 +23,7 @@ from lab_env.lessons.recorded.contenders import (
     Contender,
     options_of_all,
 )
+from lab_env.lessons.recorded.cost import read_prices
 from lab_env.lessons.recorded.formats import (
     GROUPS,
     MEASURES,
@@ -36,7 +37,8 @@ from lab_env.lessons.recorded.formats import (
 from lab_env.platform.display.html import number, render
 from lab_env.platform.settings import REPOSITORY
 from lab_env.tables.probes.verdict import HIGHER, INCONCLUSIVE, LOWER, Spread, verdict
-from lab_env.workbench.bench.format_chart import chart
+from lab_env.workbench.bench import bill as bills
+from lab_env.workbench.bench.format_chart import chart, line_chart
 from lab_env.workbench.bench.formats import formats_config
 from lab_env.workbench.bench.machine import Comparison
 from lab_env.workbench.bench.order_stream import ERASED, NEW
@@ -76,11 +78,31 @@ def commit_time(run: dict) -> list[Comparison]:
 
 def write_page() -> list[Path]:
     """Write the page and its charts from the recorded run that is part of the repository."""
-    run = recorded.delivered("formats")
-    files = {PAGE: page(run)} | {path: chart(*parts) for path, parts in charts(run).items()}
+    files = files_of(recorded.delivered("formats"), recorded.delivered("bill"))
     for path, text in files.items():
         path.write_text(text, encoding="utf-8")
     return list(files)
+
+
+def files_of(run: dict, bill: dict) -> dict[Path, str]:
+    """Return the text of the page and of its charts, keyed by file."""
+    bars = {path: chart(*parts) for path, parts in charts(run).items()}
+    path, title, figures, alt = bill_chart(bill)
+    return {PAGE: page(run, bill), path: line_chart(title, figures, alt)} | bars
+
+
+def bill_chart(bill: dict) -> tuple[Path, str, dict[str, list[int]], str]:
+    """Return the file, title, figures and alternative text of the chart of requests."""
+    figures = {
+        key: bills.frame(commits).groupby("commit")["requests"].sum().tolist()
+        for key, commits in bill["commits"].items()
+    }
+    title = f"S3 requests of each commit of {bill['size']['changes']:,} events"
+    values = ", ".join(
+        f"{CONTENDERS[key].title} from {found[0]:,} to {found[-1]:,}"
+        for key, found in figures.items()
+    )
+    return PAGE.parent / "images" / "formats-bill.svg", title, figures, f"{title}: {values}."
 
 
 def charts(run: dict) -> dict[Path, tuple[str, dict[str, Spread], str]]:
@@ -98,8 +120,13 @@ def charts(run: dict) -> dict[Path, tuple[str, dict[str, Spread], str]]:
     return found
 
 
-def page(run: dict) -> str:
-    """Return a run's page as Markdown; the run must have no problems."""
+def page(run: dict, bill: dict) -> str:
+    """Return the page on a comparison and a request count as Markdown; neither may have problems.
+
+    Args:
+        run: of `lab bench formats`.
+        bill: of `lab bench bill`.
+    """
     factors = run["size"]["factors"]
     before, after = (
         spreads(run, f"aggregate, {state} compaction: requests", factors[-1])
@@ -133,6 +160,31 @@ def page(run: dict) -> str:
         dv_after=number(after["delta-dv"].median),
         without_dv=number(before["delta"].median),
         feed=CONTENDERS[FEED].title,
+        bill=bill,
+        bill_chart=bill_chart(bill),
+        bill_table=_bill_table(bill),
+        bill_growth=_bill_growth(bill),
+        bill_commits={CONTENDERS[key].title: len(found) for key, found in bill["commits"].items()},
+        prices=read_prices(),
+    )
+
+
+def _bill_table(bill: dict) -> str:
+    found = bills.bill_table(bill)
+    rows = [
+        (*names, *(number(value) for value in row))
+        for names, row in zip(found.index, found.to_numpy(), strict=True)
+    ]
+    return _table((*found.index.names, *found.columns), rows)
+
+
+def _bill_growth(bill: dict) -> str:
+    """List each table's requests of its last commits as a multiple of its first ones."""
+    requests = bills.bill_table(bill)["all"]
+    return ", ".join(
+        f"{title} {number(of_table.iloc[-1] / of_table.iloc[-2])}"
+        for title, of_table in requests.groupby("table", sort=False)
+        if len(of_table) > 2  # rows: the first commit, the first ten, the last ten
     )
 
 

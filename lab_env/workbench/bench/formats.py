@@ -132,9 +132,7 @@ class _Run:
         self._report_progress(f"a Spark session for each of {', '.join(chosen)} ...")
         buckets = {n: MeteredBucket(services.endpoints(), f"formats-{n}") for n in chosen}
         spark = {
-            name: self._config.spark
-            | session_properties(name, _jars(name), f"s3a://{bucket.name}/tables")
-            for name, bucket in buckets.items()
+            name: self._config.spark | quick_start(name, bucket) for name, bucket in buckets.items()
         }
         with running_workers(buckets, self._config.java_options, spark) as self._workers:
             if self._config.warm_up:
@@ -299,8 +297,10 @@ class _Run:
         }
 
 
-def _jars(name: str) -> list[str]:
-    return [str(path) for path in jar_folder(JARS[name]).iterdir()] if name in JARS else []
+def quick_start(name: str, bucket: MeteredBucket) -> dict[str, str]:
+    """Return the Spark properties of a format's quick start for tables in a bucket."""
+    jars = [str(path) for path in jar_folder(JARS[name]).iterdir()] if name in JARS else []
+    return session_properties(name, jars, f"s3a://{bucket.name}/tables")
 
 
 def _costs(label: str, seconds: float, used: ResourceUsage, times: int = 1) -> dict[str, float]:
