@@ -95,6 +95,17 @@ WRITERS: dict[str, SinkWriter] = {
 }
 
 
+def share_cores(records: DataFrame, queries: int) -> DataFrame:
+    """Give each query of a live topic its share of the cores, at least one task.
+
+    By default it has a task for each partition of the topic. A task costs something whatever it
+    reads: before Hudi combines the rows of a key, Spark estimates the size of some seventy records
+    in each (`SizeEstimator`). Measured in the tour on two cores, one task instead of three: 0.92 of
+    the processor time, and events visible after 0.95 of the seconds.
+    """
+    return records.coalesce(max(1, settings().cores // queries))
+
+
 def start_query(
     records: DataFrame,
     sink: str,

@@ -81,7 +81,7 @@ class Job:
     jars: str
     java_home: str
     sinks: tuple[str, ...] = field(default_factory=sinks.chosen_sinks)
-    trigger_seconds: float = 5.0
+    trigger_seconds: float = 3.0
     max_offsets: int = MAX_OFFSETS
     stall_seconds: float = 180.0
     java_options: str = session.JAVA_OPTIONS
@@ -327,11 +327,10 @@ def run(job: Job, progress_log: ProgressLog, stop: threading.Event) -> int:
             progress_log.found_open(sink, batch, job.topic)
     still_starting = partial(progress_log.went_on, STARTING)
     records, source = read_source(spark, endpoints, job, still_starting)
-    trigger = (
-        {"processingTime": f"{job.trigger_seconds} seconds"}
-        if job.trigger_seconds
-        else {"availableNow": True}
-    )
+    trigger = {"availableNow": True}
+    if job.trigger_seconds:
+        trigger = {"processingTime": f"{job.trigger_seconds} seconds"}
+        records = sinks.share_cores(records, len(job.sinks))
     # In parallel: before a stream into a new table starts, Hudi waits five seconds for that table.
     with ThreadPoolExecutor(len(job.sinks)) as together:
         start = partial(sinks.start_query, records, base=job.base, trigger=trigger)

@@ -248,6 +248,12 @@ assert all(at_once(tasks) <= 2 for tasks in writing.values())
 # smaller number counts; raising the other one buys nothing. The gaps in the picture are steps of a single process,
 # such as the plan and the commit: no second machine shortens them.
 #
+# Nor do more tasks help a small batch, because each task costs something whatever it reads. In Spark 3.5 a
+# Python worker reads the directories of Spark's archives again for each task, 26 ms here
+# ([SPARK-54744](https://issues.apache.org/jira/browse/SPARK-54744)); and to combine the rows of a key, Hudi has Spark
+# estimate the size of some seventy records in each task. So the course's pipeline takes the archives off the workers'
+# path and gives each query its share of the cores, at least one task: [what that gained](../docs/figures.md#the-tour).
+#
 # ### More tasks than partitions
 #
 # Kafka's source can cut a partition into several ranges of offsets, so that several tasks read it.
