@@ -241,7 +241,8 @@ def status(
 def doctor() -> None:
     """Check the machine and the lab; say how to fix each problem.
 
-    When something is wrong, run this first. Its exit status is 1 if something must be fixed.
+    When something is wrong, run this first. If it finds nothing, it starts a Spark session, which
+    takes some seconds. Its exit status is 1 if something must be fixed.
     """
     from rich.table import Table
 

@@ -1,5 +1,7 @@
 """A Spark session that `lab doctor` starts: it tries what every lesson needs first."""
 
+from threading import Timer
+
 from lab_env.pipeline import hadoop, session
 from lab_env.pipeline.first_session import NOWHERE
 from lab_env.platform import services
@@ -8,6 +10,8 @@ from lab_env.platform.install import cds_archive, java
 from lab_env.platform.install.jars import jar_folder
 from lab_env.platform.jvm import explained
 from lab_env.platform.processes import supervisor
+
+PATIENCE_S = 60
 
 
 def try_session() -> None:
@@ -21,16 +25,20 @@ def try_session() -> None:
         endpoints = services.endpoints()
     except LabError:  # not running
         endpoints = NOWHERE
+    jars, home = jar_folder("spark"), java.java_home()
     options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
     conf = {"spark.driver.extraJavaOptions": options} | session.SHORT_LIFE
     try:
-        jars, home = jar_folder("spark"), java.java_home()
         with session.build_session(endpoints, jars, home, "lab doctor", conf, log) as spark:
+            # A cluster without a free core would keep it waiting.
+            limit = Timer(PATIENCE_S, spark.sparkContext.cancelAllJobs)
+            limit.start()
             spark.sparkContext.parallelize([1], 1).map(str).collect()
+            limit.cancel()
             if endpoints != NOWHERE:
                 hadoop.exists(spark, f"s3a://{endpoints.bucket}/")
     except Exception as error:  # Py4J's, PySpark's and Java's have no common class
-        lines = str(error).splitlines()
+        lines = str(error).splitlines() or [type(error).__name__]
         # The first line of a Java error names only the method that was called.
         told = next((line[2:] for line in lines if line.startswith(": ")), lines[0])
         reason = explained(told, log)

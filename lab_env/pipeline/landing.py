@@ -265,7 +265,7 @@ class LandingThread(threading.Thread):
             self.error = error
 
     def _land_and_wait(self) -> None:
-        # Not since the last success: the machine may have slept in between.
+        # Not since the last success: this process may have been paused in between.
         first_failure = math.inf
         while not self._stopped.is_set():
             began = time.monotonic()

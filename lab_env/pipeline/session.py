@@ -330,17 +330,13 @@ def build_session(
 
 
 def _page(conf: Mapping[str, str]) -> dict[str, str]:
-    """Spark properties of a session without a web page, if all ports for one are taken.
-
-    Without them, Spark would end its JVM.
-    """
+    """Let a page have any free port if all that Spark tries are taken: it would end its JVM."""
     first = int(conf["spark.ui.port"])
-    host = conf["spark.driver.bindAddress"]
-    for port in range(first, first + int(conf["spark.port.maxRetries"]) + 1):
-        with suppress(OSError), socket.create_server((host, port)):
+    last = min(first + int(conf["spark.port.maxRetries"]), 65_535)
+    for port in range(first, last + 1):
+        with suppress(OSError), socket.create_server((conf["spark.driver.bindAddress"], port)):
             return {}
-    print(f"This session has no web page: the ports from {first} on are taken.", flush=True)
-    return {"spark.ui.enabled": "false"}
+    return {"spark.ui.port": "0"}
 
 
 def _own_name(endpoints: Endpoints) -> str:

@@ -65,15 +65,15 @@ exec "$@"
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can mount a folder read-only")
 def test_a_course_and_a_cache_that_the_learner_cannot_write_are_enough(tmp_path):
-    if shutil.which("unshare") is None:
-        not_here("there is no unshare")
+    if not shutil.which("unshare") or subprocess.run(["unshare", "-m", "true"]).returncode:
+        not_here("no mount namespaces here")
     usual = Instance(tmp_path, {})
-    assert usual.lab("up", "postgres").returncode == 0  # fetched, where it was not
-    usual.down()
     shared = (str(REPOSITORY), str(settings().cache))
     command = ["unshare", "-m", "sh", "-c", READ_ONLY, "sh", *shared, *usual.command]
     lab = Instance(tmp_path, {}, command)
     try:
+        assert usual.lab("up", "postgres").returncode == 0  # fetched, where it was not
+        usual.down()
         for arguments in (("up", "postgres"), ("doctor",), ("tour", "--seconds", "5")):
             done = lab.lab(*arguments)
             assert done.returncode == 0, done.stdout + done.stderr

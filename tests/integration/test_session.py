@@ -69,14 +69,14 @@ def test_it_starts_soon_and_silently_and_picks_up_no_other_spark(started):
     assert float(started.stdout.split()[0]) <= 6
 
 
-def test_it_has_no_page_where_all_ports_for_one_are_taken(services):
+def test_it_has_a_page_on_another_port_where_all_of_spark_are_taken(services):
     with socket.create_server(("127.0.0.1", 0)) as other:
         busy = {"spark.ui.port": str(other.getsockname()[1]), "spark.port.maxRetries": "0"}
         code = f"from lab_env.lab.handle import Lab; from lab_env.platform import services\n\
-print(Lab('pytest', services.endpoints()).start_spark({busy}).range(3).count())"
+print(Lab('pytest', services.endpoints()).start_spark({busy}).sparkContext.uiWebUrl)"
         done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stdout.startswith("This session has no web page: the ports from"), done.stderr
-    assert done.stdout.endswith("taken.\n3\n")
+    assert done.stdout.startswith("http://127.0.0.1:"), done.stderr
+    assert busy["spark.ui.port"] not in done.stdout
 
 
 def test_a_jvm_that_does_not_exit_halts_itself(started):

@@ -15,9 +15,9 @@ def lesson(tmp_path, monkeypatch):
     for file in (source, source.with_name("checks.py"), source.parents[1] / "rows.py"):
         folder = copy.parent if file.name == "rows.py" else copy
         (folder / file.name).write_text(file.read_text())
-    for name in tried.PINS:
-        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("pins")
+    (tmp_path / tried.LOCK).write_text("pins")
+    (tmp_path / tried.PINS).parent.mkdir(parents=True)
+    (tmp_path / tried.PINS).write_text("[jars.spark]\na = 1\n[jars.profiler]\nb = 1\n")
     monkeypatch.setattr(tried, "REPOSITORY", tmp_path)
     monkeypatch.setattr(tried, "RECORD", tmp_path / "tried")
     monkeypatch.setattr(tried, "sources", lambda: [copy / source.name])
@@ -36,6 +36,8 @@ def lesson(tmp_path, monkeypatch):
         ("checks.py", "rows == 3", "rows == 4", True),
         ("../rows.py", "== kind", "!= kind", True),
         ("../../../requirements.lock", "pins", "newer pins", True),
+        ("../../platform/install/versions.toml", "a = 1", "a = 2", True),
+        ("../../platform/install/versions.toml", "b = 1", "b = 2", False),
     ],
 )
 def test_only_what_can_change_a_verdict_counts(lesson, file, old, new, again):

@@ -6,6 +6,7 @@ a fingerprint of each lesson. `make test` tries those of a lesson only if its fi
 
 import ast
 import hashlib
+import tomllib
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -19,7 +20,8 @@ RECORD = REPOSITORY / "data" / "answers_tried"
 # What a check's modules may import of the project; what else they use, such as the reader of
 # Hudi's timeline, has tests of its own.
 JUDGING = ("lab_env.lessons.", "lab_env.course.answers", "lab_env.course.checking")
-PINS = ("requirements.lock", "lab_env/platform/install/versions.toml")
+LOCK, PINS = "requirements.lock", "lab_env/platform/install/versions.toml"
+TOOLS = ("uv", "sphinx-revealjs", "axe", "py-spy", "profiler")  # pinned, but run by no lesson
 
 
 def fingerprint(number: str) -> str:
@@ -27,7 +29,9 @@ def fingerprint(number: str) -> str:
     (path,) = (path for path in sources() if path.stem.startswith(number))
     parts = [*_code(read_lesson(path))]
     parts += [line for file in _modules(number) for line in code_lines(file.read_text("utf-8"))]
-    parts += [(REPOSITORY / name).read_text(encoding="utf-8") for name in PINS]
+    parts.append((REPOSITORY / LOCK).read_text(encoding="utf-8"))
+    for kind, pins in tomllib.loads((REPOSITORY / PINS).read_text(encoding="utf-8")).items():
+        parts += [f"{kind} {name} {pin}" for name, pin in pins.items() if name not in TOOLS]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 

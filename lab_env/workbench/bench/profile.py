@@ -52,10 +52,13 @@ def profile_tour(target: Path, report_progress: Progress = print) -> dict:
         and share the `seconds` between two triggers, which add up to the mean time between them.
 
     Raises:
-        LabError: the Java is no JDK, whose jcmd attaches the profiler and whose jfr reads its file;
-            or the clock passed midnight (UTC), because samples have no date.
+        LabError: the master is not local; the Java is no JDK, whose jcmd attaches the profiler and
+            whose jfr reads its file; or the clock passed midnight (UTC), because samples have no
+            date.
     """
     jdk = java_home() / "bin"
+    if not settings().spark_master.startswith("local"):
+        raise LabError("Executors in other processes are not profiled.", "unset LAB_SPARK_MASTER.")
     if not all((jdk / tool).exists() for tool in ("jcmd", "jfr")):
         raise LabError(f"{java_home()} has no jcmd or no jfr.", "set JAVA_HOME to a JDK 17.")
     target.mkdir(exist_ok=True)
