@@ -90,11 +90,10 @@ def test_the_step_that_a_second_replay_names_can_be_taken(running):
 def test_the_benchmark_compares_the_load_generator_with_a_plain_loop(running):
     assert "Locust user, one process" in succeed(running, "bench", "load")
     (row,) = json.loads((running.home / "bench" / "report.json").read_text())["machine"]
-    assert (row["part"], row["goal"]) == ("load", "0.5 or more")
+    assert (row["part"], row["goal"], row["met"]) == ("load", "", None)  # not `--full`
     assert row["unit"] == "events per processor second"
-    # Both have sent in each round. How much is for the benchmark to judge.
+    # Both have sent in each round. How much is for a full run to judge.
     assert len(row["ratios"]) == 3 and all(ratio > 0 for ratio in row["ratios"])
-    assert row["met"] == (row["ratio"] >= 0.5)
 
 
 def test_a_replay_keeps_the_rate_that_it_is_given(running):
