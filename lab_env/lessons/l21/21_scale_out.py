@@ -250,10 +250,10 @@ assert all(at_once(tasks) <= 2 for tasks in writing.values())
 #
 # Nor do more tasks help a small batch. With Spark 3.5 and Python 3.11, a worker reads the directories of Spark's
 # archives again at the start of each task, 26 ms on an idle machine
-# ([SPARK-54744](https://issues.apache.org/jira/browse/SPARK-54744)). And while a task of Hudi combines the rows of a
-# key, Spark estimates the size of its map again and again: by its rule 52 times for 800 rows, and only 102 times for
-# 100,000. So on one machine the course's pipeline takes the archives off the workers' path, and gives each query its
-# share of the cores, at least one task: [what that gained](../docs/figures.md#the-tour).
+# ([SPARK-54744](https://issues.apache.org/jira/browse/SPARK-54744)). And while a task combines rows by key for Hudi,
+# Spark estimates the size of its map, by its rule 52 times for 800 rows and 102 times for 100,000. So on one machine
+# the course's pipeline takes the archives off the workers' path, and gives each query its share of the cores, at
+# least one task: [what that gained](../docs/figures.md#the-tour).
 #
 # ### More tasks than partitions
 #
