@@ -66,7 +66,7 @@ class BillConfig:
 
 def bill_config(full: bool) -> BillConfig:
     """Return the parameters of a smoke test or, with `full`, of the recorded run."""
-    return BillConfig(20_000, 1_000, commits=100) if full else BillConfig(400, 60, commits=2)
+    return BillConfig(20_000, 1_000, commits=35) if full else BillConfig(400, 60, commits=2)
 
 
 def count_requests(config: BillConfig, folder: Path, report_progress: Progress = print) -> dict:

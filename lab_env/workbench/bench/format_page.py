@@ -164,7 +164,6 @@ def page(run: dict, bill: dict) -> str:
         bill_chart=bill_chart(bill),
         bill_table=_bill_table(bill),
         bill_growth=_bill_growth(bill),
-        bill_commits={CONTENDERS[key].title: len(found) for key, found in bill["commits"].items()},
         prices=read_prices(),
     )
 
