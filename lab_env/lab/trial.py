@@ -33,8 +33,10 @@ def try_session() -> None:
             # A cluster without a free core would keep it waiting.
             limit = Timer(PATIENCE_S, spark.sparkContext.cancelAllJobs)
             limit.start()
-            spark.sparkContext.parallelize([1], 1).map(str).collect()
-            limit.cancel()
+            try:
+                spark.sparkContext.parallelize([1], 1).map(str).collect()
+            finally:
+                limit.cancel()
             if endpoints != NOWHERE:
                 hadoop.exists(spark, f"s3a://{endpoints.bucket}/")
     except Exception as error:  # Py4J's, PySpark's and Java's have no common class

@@ -198,9 +198,9 @@ def bill_table(run: dict) -> pd.DataFrame:
     prices = read_prices()
     found = {}
     for key, commits in run["commits"].items():
+        counted = frame(commits)
         for label, (first, last) in spans(len(commits)).items():
-            rows = frame(commits)
-            rows = rows[rows["commit"].between(first, last)]
+            rows = counted[counted["commit"].between(first, last)]
             kinds, purposes = (
                 rows.groupby(by)["requests"].sum().reindex(list(every), fill_value=0)
                 / (last - first + 1)
