@@ -2,6 +2,9 @@
 
 import pytest
 
+from lab_env.lessons import recorded
+from lab_env.lessons.recorded.profile import profile_chart, share_table
+from lab_env.platform.display.chart import NAMES
 from lab_env.workbench.bench import shares
 from lab_env.workbench.bench.shares import Task, Timeline
 
@@ -99,3 +102,11 @@ def test_each_share_has_its_place_in_the_table():
     tables = (shares.STREAM, shares.TASK, shares.WORKER)
     names = {name for table in tables for name, _ in table} - {"", shares.JOB}
     assert names < set(shares.SHARES) and len(shares.SHARES) == len(set(shares.SHARES))
+
+
+def test_the_recorded_profile_adds_up_to_the_time_between_two_triggers():
+    run = recorded.delivered("profile")
+    table = share_table(run)
+    assert run["problems"] == [] and list(table) == [NAMES[sink] for sink in recorded.SINKS]
+    assert set(table.index) < set(shares.SHARES) and table.sum().between(3.0, 3.3).all()
+    assert "waiting for the trigger" in profile_chart(run)

@@ -76,6 +76,21 @@ def test_an_earlier_answer_of_your_own_is_used(notebook):
     assert find_answer("04.2", ENDPOINTS)(None, "p", "c")[0] == {"mine": 1}
 
 
+@pytest.mark.parametrize(
+    "cell",
+    [
+        '%%time\nORDERS = {"mine": 1}\nlab.check("04.1", [ORDERS, print])',
+        '%matplotlib inline\nORDERS = {"mine": 1}\n!date\nlab.check("04.1", [ORDERS, print])',
+        "from collections.abc import Callable\n"
+        'ORDERS: dict[str, Callable[..., None]] | dict = {"mine": 1}\n'
+        'lab.check("04.1", [ORDERS, print])\nprint("done")',
+    ],
+)
+def test_a_cell_with_magics_and_types_is_an_answer(notebook, cell):
+    notebook(e04_1=cell, e04_2=MINE)
+    assert find_answer("04.2", ENDPOINTS)(None, "p", "c")[0] == {"mine": 1}
+
+
 def test_what_is_missing_is_said(notebook, home):
     with pytest.raises(LabError, match="no copy of lesson 04"):
         find_answer("04.2", ENDPOINTS)

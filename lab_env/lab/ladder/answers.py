@@ -102,7 +102,7 @@ def _own_cells(exercise: registry.Exercise) -> Iterator[tuple[str, str]]:
     if not path.exists():
         raise LabError(f"You have no copy of lesson {exercise.id[:2]}.", "run: lab jupyter")
     for number, cell in enumerate(json.loads(path.read_text("utf-8"))["cells"]):
-        code = "".join(cell["source"])
+        code = _without_magics("".join(cell["source"]))
         if cell["cell_type"] != "code" or _magic(code):
             continue
         call = check_call(code)
@@ -146,6 +146,16 @@ def _other_answer(exercise: registry.Exercise, which: str) -> str:
     return known[which]
 
 
+def _without_magics(code: str) -> str:
+    """Remove the magics around Python code; cells in other languages stay as they are."""
+    lines = code.splitlines()
+    kept = [line for line in lines if not line.startswith(("%%time", "%%capture"))]
+    # A line of text may begin like a magic.
+    if _magic("\n".join(kept)):
+        kept = [line for line in kept if not line.startswith(("%", "!"))]
+    return "\n".join(kept)
+
+
 def _magic(code: str) -> bool:
     """True if a cell is not plain Python: it begins with a magic, or is not finished."""
     try:
@@ -156,7 +166,10 @@ def _magic(code: str) -> bool:
 
 
 def _is_stub(code: str) -> bool:
-    return any(isinstance(n, ast.Constant) and n.value is ... for n in ast.walk(ast.parse(code)))
+    nodes = list(ast.walk(ast.parse(code)))
+    indices = [n.slice for n in nodes if isinstance(n, ast.Subscript)]  # as in Callable[..., None]
+    meant = {id(n) for index in indices for n in ast.walk(index)}
+    return any(isinstance(n, ast.Constant) and n.value is ... and id(n) not in meant for n in nodes)
 
 
 def _statements(code: str, file: str) -> Iterator[Statement]:

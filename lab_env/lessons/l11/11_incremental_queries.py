@@ -351,7 +351,16 @@ lab.check("11.2", run)
 
 
 # %% right="11.2"
-# From the rows themselves, where the read comes first: their newest commit is the bookmark.
+# From the rows themselves, where the read comes first: the last completion of their commits is the bookmark.
+def run(path, begin):
+    rows = since(begin, path=path)
+    came = {row[0] for row in rows.select("_hoodie_commit_time").distinct().collect()}
+    done = [instant.completed for instant in lab.xray(path).instants if instant.requested in came]
+    return rows, max(done, default=begin)
+
+
+# %% wrong="11.2"
+# expect: was completed after it
 def run(path, begin):
     rows = since(begin, path=path)
     newest = rows.agg(F.max("_hoodie_commit_time")).first()[0]
@@ -822,8 +831,7 @@ assert cleans["earliest_commit_to_retain"].max() > timeline["requested"][1]
 #
 # The audit should have every version, so after a break it goes commit by commit. Write a function that returns, before the job
 # reads, whether one of the commits that it has missed may lack its files: `True` or `False`. It gets the table's name and the job's bookmark. The
-# check calls it for a table that was cleaned twice and for one that was never cleaned, with several bookmarks. The next cell acts on
-# your answer.
+# check calls it for tables of both types, cleaned or not, with several bookmarks. The next cell acts on your answer.
 
 
 # %% exercise="11.5"
@@ -831,9 +839,9 @@ def lost(table, begin):
     """Whether a commit that was completed after `begin` may lack its files."""
     # BEGIN SOLUTION
     cleans = spark.sql(f"CALL show_cleans(table => '{table}')").toPandas()
-    commits = read_timeline(table).query("action == 'commit'")
-    missed = commits[commits["completed"] > begin]
     kept_from = "" if cleans.empty else cleans["earliest_commit_to_retain"].max()
+    after = read_timeline(table).query("completed > @begin")
+    missed = after[after["action"].str.endswith("commit")]
     return (missed["requested"] < kept_from).any()
     # END SOLUTION
 
@@ -841,7 +849,7 @@ def lost(table, begin):
 lab.check("11.5", lost)
 
 # %% [markdown] hint="11.5"
-# Which commits has the job missed? Those that were completed after its bookmark.
+# Which commits has the job missed? Those that were completed after its bookmark. On Merge-on-Read a write is a `deltacommit`.
 
 # %% [markdown] hint="11.5"
 # Compare requested times with requested times: a missed commit that was requested before `earliest_commit_to_retain` may lack its
@@ -882,6 +890,15 @@ def lost(table, begin):
 
 
 # %% wrong="11.5"
+# expect: a Merge-on-Read table
+def lost(table, begin):
+    cleans = spark.sql(f"CALL show_cleans(table => '{table}')").toPandas()
+    kept_from = "" if cleans.empty else cleans["earliest_commit_to_retain"].max()
+    missed = read_timeline(table).query("completed > @begin and action == 'commit'")
+    return bool((missed["requested"] < kept_from).any())
+
+
+# %% wrong="11.5"
 # expect: kept the files of all of these commits
 def lost(table, begin):
     return not spark.sql(f"CALL show_cleans(table => '{table}')").isEmpty()
@@ -904,7 +921,7 @@ def catch_up():
     mark, rows = kept_bookmark(lab, audit_path), 0
     if as_bool(lost("orders", mark)):
         return "in one run", keep_audit()
-    missed = read_timeline(orders_path).query("action == 'commit' and completed > @mark")
+    missed = read_timeline(orders_path).query("completed > @mark and action != 'clean'")
     for end in missed["completed"]:
         rows += deliver(since(mark, end), end)
         mark = end

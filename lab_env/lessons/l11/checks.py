@@ -8,6 +8,7 @@ import secrets
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
+from datetime import datetime, timedelta
 from functools import cache, wraps
 from unittest.mock import patch
 
@@ -21,6 +22,7 @@ from lab_env.lessons.rows import expect_rows, rows_at
 from lab_env.lessons.streams import own_streams_stopped
 from lab_env.lessons.table_copies import copy_table, scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
+from lab_env.platform import store
 from lab_env.tables.hudi.timeline import Instant
 
 TABLE = {
@@ -31,6 +33,7 @@ TABLE = {
 }
 # The orders of each commit: those of one commit are new there, or change.
 COMMITS = ("id <= 20", "id IN (3, 5, 21)", "id IN (5, 7, 22)")
+COMPLETED = "%Y%m%d%H%M%S%f"  # a time of the timeline
 SHOWN = (2, 2, 3)  # commits when each run of 11.2 begins; the third arrives during the second run
 BUSY_RUN, LATE_COMMIT = 2, 3
 # The windows of 11.1: how many commits the table shows, after which of them the window begins (0 is
@@ -106,7 +109,30 @@ def runs_exactly_once(lab, run):
                 rows.total(),
             )
     expect(came == due[0] + due[1], "Your runs deliver rows that no commit changed.")
+    _expect_overlap_once(lab, run)
     return "Every change came once in three runs, and the job remembers one completion time."
+
+
+def _expect_overlap_once(lab, run: Callable) -> None:
+    """Run the job twice on a table whose last two commits overlapped, as both are complete."""
+    path, commits = _overlapping(lab)
+    second = commits[1].completed
+    rows, bookmark = as_pair(run(path, "000"), "Rows and a bookmark are expected")
+    mark = as_text(bookmark)
+    again, _ = as_pair(run(path, mark), "Rows and a bookmark are expected")
+    expect(
+        not _delivered(_table(again), commits),
+        "Commit 2 arrived twice. It was requested before commit 3, and was completed after it, at "
+        "{}: two writers overlapped. Your bookmark after both is {}.",
+        second,
+        mark,
+    )
+    expect(
+        set(_delivered(_table(rows), commits)) == {("O-1", 1), ("O-2", 2), ("O-3", 3)},
+        "Two writers overlapped: commit 2 was completed last, at {}. Your run does not deliver the "
+        "row of each commit.",
+        second,
+    )
 
 
 def _commit(row: tuple[str, int]) -> tuple[int, str]:
@@ -309,14 +335,17 @@ def foresees_a_lost_window(lab, lost):
     """Call the function for bookmarks in a table cleaned twice and in one never cleaned."""
     cleaned, commits = _cleaned_twice(lab)
     never, all_there = _named(lab, _three_commits(lab)[0]), _three_commits(lab)[1]
+    merged, writes = _overwritten(lab)
     cases = [
         # after commit 3 only the one directly before the earliest that was retained is in question
         *((cleaned, commits, after, after < 3) for after in (1, 2, 4, 5, 6)),
         *((never, all_there, after, False) for after in (1, 3)),
+        *((merged, writes, after, after < 4) for after in (1, 4)),
     ]
+    kinds = {never: "never cleaned", cleaned: "cleaned twice"}
     for table, of, after, gone in cases:
         alarm = as_bool(lost(table, of[after - 1].completed))
-        which = "never cleaned" if table == never else "cleaned twice"
+        which = kinds.get(table, "cleaned once, a Merge-on-Read table")
         asked = (
             f"A table that was {which}, bookmark after commit {after} of {len(of)}: you say {alarm}"
         )
@@ -386,6 +415,30 @@ def _three_commits(lab) -> tuple[str, list[Instant]]:
 
 
 @cache  # an answer only reads
+def _overlapping(lab) -> tuple[str, list[Instant]]:
+    """Return the path of a table whose second commit was completed after its third; its commits.
+
+    Each commit has its own table partition, so that no writer conflicts with another.
+    """
+    source, path = lab.scratch("orders"), lab.scratch("overlapping")
+    for number in range(3):
+        _write(lab, source, f"id = {number + 1}", number, f"2026-11-2{number}")
+    second, third = lab.xray(source).instants[1:]
+    copy_table(lab, source, path, hidden=[second])
+    last = datetime.strptime(third.completed, COMPLETED) + timedelta(milliseconds=1)
+    later = last.strftime(COMPLETED)[: len(third.completed)]
+    begin, folder = store.key_of(source), store.key_of(path)
+    files = [found.key for found in lab.files(f"{source}/.hoodie/timeline")]
+    renamed = {
+        key: folder + key.removeprefix(begin).replace(second.completed, later)
+        for key in files
+        if second.requested in key
+    }
+    store.copy_objects(lab.endpoints, renamed)
+    return path, lab.xray(path).instants
+
+
+@cache  # an answer only reads
 def _showing(lab, shown: int) -> str:
     """Return the path of a copy that shows only the first `shown` commits."""
     (source, commits), path = _three_commits(lab), lab.scratch("window")
@@ -404,11 +457,30 @@ def _cleaned_twice(lab) -> tuple[str, list[Instant]]:
     for numbers in ((3,), (4, 5)):
         for number in numbers:
             _write(lab, path, "id <= 20", number)
-        lab.spark.sql(f"""
-            CALL run_clean(table => '{name}', retain_commits => 2,
-                           options => 'hoodie.metadata.enable=false')
-        """).collect()
+        _clean(lab, name, 2)
     return name, [found for found in lab.xray(path).instants if found.writes]
+
+
+@cache  # an answer only asks
+def _overwritten(lab) -> tuple[str, list[Instant]]:
+    """Return the name of a Merge-on-Read table with four commits, and the commits.
+
+    The third replaced the file groups of the first two; a clean after the fourth removed them.
+    """
+    path, merge = lab.scratch("orders"), {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+    for number, operation in enumerate(("upsert", "upsert", "insert_overwrite_table", "upsert")):
+        how = merge | {"hoodie.datasource.write.operation": operation}
+        _write(lab, path, "id <= 2", number, **how)
+    name = _named(lab, path)
+    _clean(lab, name, 1)
+    return name, [found for found in lab.xray(path).instants if found.writes]
+
+
+def _clean(lab, name: str, retained: int) -> None:
+    lab.spark.sql(f"""
+        CALL run_clean(table => '{name}', retain_commits => {retained},
+                       options => 'hoodie.metadata.enable=false')
+    """).collect()
 
 
 @cache
@@ -419,12 +491,15 @@ def _named(lab, path: str) -> str:
     return name
 
 
-def _write(lab, path: str, which: str, number: int) -> None:
+def _write(
+    lab, path: str, which: str, number: int, day: str = "2026-11-20", **options: str
+) -> None:
     """Upsert orders whose status contains the commit's number, counted from 0."""
     rows = lab.spark.sql(f"""
         SELECT 'O-' || id AS order_id, 'step {number}' AS status,
                CAST(5 AS DECIMAL(12,2)) AS amount,
-               to_timestamp('2026-11-20 10:0{number}') AS order_ts, '2026-11-20' AS partition_date
+               to_timestamp('2026-11-20 10:0{number}') AS order_ts, '{day}' AS partition_date
         FROM range(1, 23, 1, 1) WHERE {which}
     """)
-    rows.write.format("hudi").options(**TABLE).mode("append").save(path)
+    writer = rows.write.format("hudi").options(**TABLE).options(**options)
+    writer.mode("append").save(path)

@@ -226,7 +226,8 @@ assert after_kill == frozen and writer.process.poll() is not None
 # ### Exercise 17.1 · What will a restart do?
 #
 # You know three numbers: the newest batch in `offsets`, in `commits`, and in a complete commit of the table (-1:
-# none). New messages wait in the topic. Write a function that returns what a restart does first:
+# none; the files of `commits` may be lost). New messages wait in the topic. Write a function that returns what a
+# restart does first:
 #
 # - the number of the batch that Spark runs,
 # - `"again"` if its messages are those of an old plan, `"new"` if they are planned now,
@@ -240,16 +241,17 @@ assert after_kill == frozen and writer.process.poll() is not None
 def restart(offsets, commits, table):
     """What a restart does first: the batch, "again" or "new", "write" or "skip"."""
     # BEGIN SOLUTION
-    batch = commits + 1  # planned already, or planned now
-    messages = "again" if offsets > commits else "new"
-    return batch, messages, "write" if batch > table else "skip"
+    again = offsets > commits  # a plan without a receipt
+    batch = offsets if again else offsets + 1
+    return batch, "again" if again else "new", "write" if batch > table else "skip"
     # END SOLUTION
 
 
 lab.check("17.1", restart)
 
 # %% [markdown] hint="17.1"
-# Begin with the batch. If a planned batch has no commit, Spark runs it again. Otherwise it plans the next one.
+# Begin with the batch. If the newest plan has no commit, Spark runs that batch again. Otherwise it plans the next
+# one.
 
 # %% [markdown] hint="17.1"
 # Whether the messages are new is the same question: was there a plan? For the third answer, compare the batch's
@@ -262,6 +264,13 @@ def restart(offsets, commits, table):
     if offsets == commits:
         return [offsets + 1, "new", "skip" if offsets + 1 <= table else "write"]
     return [str(offsets), "Again", "write" if offsets > table else "skip"]
+
+
+# %% wrong="17.1"
+# expect: goes on with the newest plan
+def restart(offsets, commits, table):
+    batch = commits + 1
+    return batch, "again" if offsets > commits else "new", "write" if batch > table else "skip"
 
 
 # %% wrong="17.1"

@@ -211,11 +211,11 @@ assert read["1 partition"].sum() == read["4 partitions"].sum()
 assert at_once(parsing["1 partition"]) == 1
 
 # %% [markdown]
-# One. One task reads the partition in its order, and a task runs on one core. You pay for the second machine, and
-# it idles: the topic's **partitions** limit this job.
+# One: a task reads the partition in its order, on one core. The second machine idles: the topic's **partitions**
+# limit this job.
 #
-# With four partitions the table is next. Within one write, one task writes a file group, and here a file group is a
-# **bucket**. This is the same hour in a table of one bucket and in one of four.
+# The table is next. Within one write, one task writes a file group, here a **bucket**. This is the same hour in a
+# table of one bucket and in one of four.
 
 
 # %%
@@ -245,28 +245,50 @@ assert all(at_once(tasks) <= 2 for tasks in writing.values())
 
 # %% [markdown]
 # Partitions limit how many tasks read, buckets how many write, and cores how many work *at once*. In each stage the
-# smaller number counts; raising the other one buys nothing. The gaps in the picture are steps of a single process,
-# such as the plan and the commit: no second machine shortens them.
+# smaller number counts. The gaps in the picture are steps of a single process, such as the plan and the commit: no
+# second machine shortens them.
 #
-# Nor do more tasks help a small batch. With Spark 3.5 and Python 3.11, a worker reads the directories of Spark's
-# archives again at the start of each task, 26 ms on an idle machine
-# ([SPARK-54744](https://issues.apache.org/jira/browse/SPARK-54744)). And while a task combines rows by key for Hudi,
-# Spark estimates the size of its map, by its rule 52 times for 800 rows and 102 times for 100,000. So on one machine
-# the course's pipeline takes the archives off the workers' path, and gives each query its share of the cores, at
-# least one task: [what that gained](../docs/figures.md#the-tour).
+# And the course's own stream? Its profile was recorded on two cores: 500 events per second, a batch every 3 s.
+#
+# **Predict:** what takes most of those 3 s in the query that writes Copy-on-Write?
+
+# %%
+PARTS = ("Python", "writing", "commit", "waiting")
+lab.predict("21.p2", ..., choices=PARTS)
+
+# %%
+from lab_env.lessons import recorded
+from lab_env.lessons.recorded.profile import profile_chart, share_table
+
+profile = recorded.delivered("profile")
+seconds = share_table(profile)["Hudi COW"]
+spent = {part: seconds[seconds.index.str.startswith(part)].sum() for part in PARTS}
+lab.record_actual("21.p2", max(spent, key=spent.get))
+HTML(profile_chart(profile))
+
+# %% name="the-stream-waits" proof="The recorded stream waits for half of the time: no core limits it."
+assert spent["waiting"] > 0.5 * seconds.sum() and spent["Python"] < 0.1
+
+# %% [markdown]
+# It waits, mostly for the next trigger. (`lab bench profile` draws your machine.) And more tasks cost: with Spark 3.5
+# and Python 3.11 a worker reads the directories of Spark's archives again at the start of each, 26 ms when idle
+# ([SPARK-54744](https://issues.apache.org/jira/browse/SPARK-54744)), and while a task combines rows for Hudi, Spark
+# estimates the size of its map 52 times for 800 rows, 102 times for 100,000. So on one machine the pipeline takes
+# the archives off the workers' path, and gives each query its share of the cores, at least one task: [what that
+# gained](../docs/figures.md#the-tour).
 #
 # ### More tasks than partitions
 #
 # Kafka's source can cut a partition into several ranges of offsets, so that several tasks read it.
 #
-# A colleague's table has no ordering field and merges by `COMMIT_TIME_ORDERING`. For a year one task filled it, and
-# it was right. Now four tasks read the same hour.
+# A colleague's table has no ordering field and merges by `COMMIT_TIME_ORDERING`. One task filled it, and it was
+# right. Now four tasks read the same hour.
 #
 # **Predict:** what does her table hold afterwards?
 
 # %%
 RIGHT, FEWER, OLD = "the newest version of each order", "too few orders", "some old versions"
-lab.predict("21.p2", ..., choices=(RIGHT, FEWER, OLD))
+lab.predict("21.p3", ..., choices=(RIGHT, FEWER, OLD))
 
 # %%
 from lab_env.lessons.l21.checks import read_table
@@ -282,7 +304,7 @@ for name, options in {"1 task": {}, "4 tasks": IN_FOUR_TASKS}.items():
     compared[name] = lab.ledger(orders).reconcile_table(read_table(table))
     table = empty_copy(lab, table, "hers")  # a stream that creates its table waits 5 s
 four = compared["4 tasks"]
-lab.record_actual("21.p2", FEWER if four.missing else OLD if four.stale else RIGHT)
+lab.record_actual("21.p3", FEWER if four.missing else OLD if four.stale else RIGHT)
 pd.DataFrame({name: vars(found) for name, found in compared.items()}).loc[
     ["rows", "expected", "missing", "stale", "ghost"]
 ]
@@ -301,7 +323,7 @@ assert not four.missing and four.stale > 0
 # The topic `orders` has one partition, and you cannot change it: other teams rely on it. Write the function that
 # brings a topic's events into a table and returns the running query. Every core must parse, and the table must have
 # the newest version of every order. `**options` go to the source. You may use `read_topic`, `parse` and
-# `start_upsert`. There is more than one way.
+# `start_upsert`.
 
 
 # %% exercise="21.1"
@@ -377,7 +399,7 @@ def ingest(topic, table, checkpoint, **options):
 # **Predict:** what is done again?
 
 # %%
-lab.predict("21.p3", ..., choices=("the whole batch", "what was lost of it", "nothing"))
+lab.predict("21.p4", ..., choices=("the whole batch", "what was lost of it", "nothing"))
 
 # %%
 from lab_env.lessons.l21.machines import kill_while_it_works
@@ -483,7 +505,7 @@ lab.use_reference("21.2")
 twice, in_all = int(done_twice(tasks)), len(tasks.groupby(["stage", "task"]))
 print(f"{twice} of {in_all} tasks ran more than once")
 again = "what was lost of it" if 0 < twice < in_all else "the whole batch" if twice else "nothing"
-lab.record_actual("21.p3", again)
+lab.record_actual("21.p4", again)
 
 # %% name="only-what-was-lost" proof="A dead executor costs the tasks that were lost; the batch has one number and one commit."
 assert ledger.ok and 0 < twice < in_all
@@ -587,7 +609,7 @@ HTML(draw_line(runs, fitted))
 # **Predict:** by your *a* and *b*, how many times as fast as on one core is a batch of 19,326 rows on 64 cores?
 
 # %%
-lab.predict("21.p4", ..., choices=("less than 10 times", "10 to 40 times", "more than 40 times"))
+lab.predict("21.p5", ..., choices=("less than 10 times", "10 to 40 times", "more than 40 times"))
 
 # %%
 from lab_env.lessons.l21.figures import draw_reach
@@ -595,7 +617,7 @@ from lab_env.lessons.l21.figures import draw_reach
 reach = fitted.speedup(rows=19_326, cores=64)
 print("64 cores, 19,326 rows:", reach.shown(1), "times as fast")
 lab.record_actual(
-    "21.p4",
+    "21.p5",
     "less than 10 times" if reach.middle < 10
     else "10 to 40 times" if reach.middle <= 40
     else "more than 40 times",
@@ -904,7 +926,7 @@ assert at_once(shared) == 2 and (not tied or used["on one core"] < 1.1)
 # **Predict:** how many seconds after the end of the burst has the application caught up?
 
 # %%
-lab.predict("21.p5", ..., tolerance=60)
+lab.predict("21.p6", ..., tolerance=60)
 
 # %%
 from lab_env.lessons.l21.figures import draw_burst
@@ -922,7 +944,7 @@ for second in range(1, 3_600):
 marks = {"burst begins": BURST[0], "ends": BURST[1], "new cores": scaled_at}
 print(f"{max(lag):,.0f} events wait at most: {max(lag) / rate:,.0f} s of the usual load")
 caught_up = lag.index(0, BURST[1])  # the first second without a waiting event
-lab.record_actual("21.p5", caught_up - BURST[1])
+lab.record_actual("21.p6", caught_up - BURST[1])
 HTML(draw_burst(range(len(lag)), lag, marks))
 
 # %% name="autoscaling-is-late" proof="By the documented rule new cores come after a burst of ten minutes."

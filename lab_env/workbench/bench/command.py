@@ -146,7 +146,7 @@ class Run:
     def _profile(self) -> None:
         found = profile.profile_tour(self._target / "profile", self._print_progress)
         self._report["profile"] = found
-        self._report["problems"] += found["problems"]
+        self._keep("profile", found)
         self._console.print(profile.text_table(found))
 
     def _backlog(self) -> None:

@@ -15,15 +15,12 @@ from datetime import datetime
 from pathlib import Path
 from zipfile import ZipFile
 
-import pandas as pd
-
 from lab_env.lab.handle import Lab, reset_lesson
 from lab_env.lessons.recorded import SINKS
+from lab_env.lessons.recorded.profile import profile_chart, share_table
 from lab_env.pipeline.handle import Writer
 from lab_env.platform import services
 from lab_env.platform.brokers import broker
-from lab_env.platform.display.chart import INK, NAMES, new_chart, note, svg
-from lab_env.platform.display.palette import AMBER, BLUE, GREEN, GREY, PINK, SKY, VERMILION
 from lab_env.platform.errors import LabError
 from lab_env.platform.install.cache import Progress, cache
 from lab_env.platform.install.jars import fetch_jars, jar_folder
@@ -40,8 +37,6 @@ DAY = 86_400  # s
 PRINT = ("print", "--events", "profiler.WallClockSample", "--stack-depth", "2048")
 FLAMES = ("--wall", "--threads", "--output", "html", "--include")
 IN_FLAMES = ".*(stream execution thread|Executor task|stdout writer|AsyncCompact).*"
-LABELLED = 0.03  # of the longest bar; a smaller share has no label
-HUES = (SKY, BLUE, AMBER, GREEN, VERMILION, PINK)  # in turn; waiting is grey
 
 
 def profile_tour(target: Path, report_progress: Progress = print) -> dict:
@@ -94,14 +89,19 @@ def profile_tour(target: Path, report_progress: Progress = print) -> dict:
     result = stamp() | {
         "problems": [] if python else ["py-spy could not read the Python workers."],
         "batches": number,
-        "seconds": {s: {name: t / number[s] for name, t in found[s].items()} for s in SINKS},
+        "seconds": {s: _per_batch(found[s], number[s]) for s in SINKS},
     }
     (target / "profile.json").write_text(json.dumps(result, indent=1))
-    (target / "profile.svg").write_text(svg(figure(result)))
+    (target / "profile.svg").write_text(profile_chart(result))
     converter, flames = f"{jar_folder('profiler')}/*", target / "flames.html"
     _run(jdk / "java", "-cp", converter, "Main", *FLAMES, IN_FLAMES, samples, flames)
     report_progress(f"picture: {target / 'profile.svg'} · flame graph: {flames}")
     return result
+
+
+def _per_batch(seconds: shares.Parts, batches: int) -> shares.Parts:
+    """Divide each share's seconds by the number of batches; all shares, in a batch's order."""
+    return {name: round(seconds.get(name, 0.0) / batches, 4) for name in shares.SHARES}
 
 
 def _run(*command: object) -> str:
@@ -160,32 +160,8 @@ def _tasks(ui: str) -> list[shares.Task]:
     return found
 
 
-def table(result: dict) -> pd.DataFrame:
-    """Return the seconds between two triggers: a row per share, a column per sink."""
-    frame = pd.DataFrame(result["seconds"]).reindex(list(shares.SHARES))
-    return frame.dropna(how="all").fillna(0).rename(columns=NAMES)
-
-
 def text_table(result: dict) -> str:
-    """Return `table` for the terminal, with the sum of each column."""
-    frame = table(result)
+    """Return the shares for the terminal, with the sum of each column."""
+    frame = share_table(result)
     frame.loc["between two triggers, s"] = frame.sum()
     return frame.to_string(float_format="{:.2f}".format)
-
-
-def figure(result: dict):
-    """Draw one bar per sink, divided into shares in the order of a batch (Matplotlib figure)."""
-    frame = table(result)
-    drawn, axes = new_chart("Where the seconds between two triggers go", "seconds", "", 9.6, 5.2)
-    look = {"rotation": 40, "ha": "left", "fontsize": 8}
-    for row, sink in enumerate(frame):
-        left = 0.0
-        for number, (share, width) in enumerate(frame[sink].items()):
-            hue = GREY if share in shares.WAITS else HUES[number % len(HUES)]
-            axes.barh(row, width, 0.25, left=left, color=hue)
-            if width >= LABELLED * frame.sum().max():
-                note(axes, f"{share} {width:.1f}", (left + width / 2, row - 0.14), (0, 1), **look)
-            left += width
-    axes.set_yticks(range(len(frame.columns)), frame.columns, color=INK)
-    axes.set_ylim(len(frame.columns) - 0.7, -0.95)
-    return drawn

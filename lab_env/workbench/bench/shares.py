@@ -14,7 +14,7 @@ from functools import cache, cached_property
 
 from lab_env.pipeline.sinks import HUDI_SINKS
 
-WAITS = WAITING, CORE = "waiting for the trigger", "waiting for a core"
+WAITING, CORE = "waiting for the trigger", "waiting for a core"
 FETCH, PYTHON, OTHER = "fetch", "Python", "other"
 JOB = "a job"  # stands for the shares of its tasks
 STEP = 0.01  # s
