@@ -924,7 +924,8 @@ def author_mutants(
 ) -> None:
     """Try an exercise's check on small mistakes in its answer.
 
-    Each mistake changes the reference answer in one place. The command lists those that pass.
+    Each mistake changes the reference answer in one place, or disturbs one of its effects: what it
+    returns, writes or is given. The command lists those that pass.
     """
     from lab_env.course.authoring.mutation import keep, try_all
     from lab_env.platform import services
@@ -932,12 +933,14 @@ def author_mutants(
     with _progress() as say:
         services.up(progress=say)
         trials = try_all(chosen, say)
-    keep(trials)
-    for name, trial in trials.items():
-        counts = f"{trial.refused} refused, {trial.crashed} crashed"
-        out.print(f"{name}  {trial.tried} mutants: {counts}, {len(trial.survived)} passed")
-        for change in trial.survived:
-            out.print(escape(f"      {change}"))
+    for family, tried in trials.items():
+        keep(family, tried)
+        for name, trial in tried.items():
+            counts = f"{trial.refused} refused, {trial.crashed} crashed"
+            kinds = f"{trial.tried} mutants of its {family}"
+            out.print(f"{name}  {kinds}: {counts}, {len(trial.survived)} passed")
+            for change in trial.survived:
+                out.print(escape(f"      {change}"))
 
 
 @author.command("ladder", epilog="Example: lab author ladder 04.2")

@@ -5,12 +5,19 @@ or Arrow table. Each function returns plain Python values, or raises `Unreadable
 for the learner's card.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
+import numpy as np
 import pandas as pd
+
+READS = ("toPandas", "to_pandas", "to_df", "df", "read_pandas")  # Spark, Arrow, DuckDB
+THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?")
+DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+DIGITS = 15  # of a float that are exact: 0.1 + 0.2 is 0.3
 
 
 class Unreadable(ValueError):
@@ -26,8 +33,12 @@ def plain(value: Any) -> Any:
         return _only_value(value)
     if hasattr(value, "as_py"):  # Arrow
         value = value.as_py()
+    if isinstance(value, np.datetime64 | np.timedelta64):  # their item() may be a whole number
+        value = pd.Timestamp(value) if isinstance(value, np.datetime64) else pd.Timedelta(value)
     if isinstance(value, pd.Timestamp):
         value = value.to_pydatetime()
+    elif isinstance(value, pd.Timedelta):
+        value = value.to_pytimedelta()
     elif hasattr(value, "item") and getattr(value, "ndim", 0) == 0:  # NumPy
         value = value.item()
     return None if _is_missing(value) else value
@@ -63,10 +74,12 @@ def as_bool(answer: Any) -> bool:
 
 
 def as_number(answer: Any) -> Decimal:
-    """Convert an answer to an exact number; also accepts text such as `"1,200"` or `"29.50"`."""
+    """Convert an answer to an exact number; also accepts `"1,200"`, `"29.50"` and `"29,50"`."""
     value = plain(answer)
     if isinstance(value, str):
-        value = value.strip().replace(",", "").replace("_", "")
+        value = _digits(value.strip().replace("_", ""))
+    if isinstance(value, float):
+        value = f"{value:.{DIGITS}g}"
     if isinstance(value, int | float | Decimal | str) and not isinstance(value, bool):
         try:
             number = Decimal(str(value))
@@ -75,6 +88,13 @@ def as_number(answer: Any) -> Decimal:
         if number.is_finite():
             return number
     raise Unreadable(f"A number is expected, not {_shown(answer)}.")
+
+
+def _digits(text: str) -> str:
+    """Return a number's text without commas, and with a point before its decimals."""
+    if THOUSANDS.fullmatch(text):
+        return text.replace(",", "")
+    return text.replace(",", ".") if DECIMAL_COMMA.fullmatch(text) else text
 
 
 def as_int(answer: Any) -> int:
@@ -131,11 +151,14 @@ def as_frame(answer: Any) -> pd.DataFrame:
         return answer.reset_index() if named else answer.reset_index(drop=True)
     if isinstance(answer, pd.Series):
         return as_frame(answer.to_frame())
-    for method in ("toPandas", "to_pandas", "to_df", "df"):  # Spark, Arrow, DuckDB
+    for method in READS:
         if callable(getattr(answer, method, None)):
             return as_frame(getattr(answer, method)())
+    if isinstance(answer, list | tuple) and answer and all(map(_is_table, answer)):  # hudi-rs
+        return pd.concat([as_frame(part) for part in answer], ignore_index=True)
     if isinstance(answer, Mapping):
-        answer = [answer]
+        several = [isinstance(value, list | pd.Series | np.ndarray) for value in answer.values()]
+        return pd.DataFrame(dict(answer) if several and all(several) else [dict(answer)])
     if isinstance(answer, Sequence | set) and not isinstance(answer, str | bytes):
         items = [answer] if _is_row(answer) and not _holds_rows(answer) else list(answer)
         if all(_is_row(item) for item in items):
@@ -193,7 +216,7 @@ def _only_value(answer: Any) -> Any:
 def _is_table(value: Any) -> bool:
     if isinstance(value, pd.DataFrame | pd.Series):
         return True
-    return any(callable(getattr(value, name, None)) for name in ("toPandas", "to_pandas", "to_df"))
+    return any(callable(getattr(value, name, None)) for name in READS)
 
 
 def _is_row(value: Any) -> bool:

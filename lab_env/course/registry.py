@@ -34,8 +34,8 @@ class Exercise:
     """One exercise as declared in its lesson's source.
 
     `answer` is the expression passed to `lab.check`, and `solution` the code without that call.
-    `equivalent` maps mutants that behave like the solution to the reason; `uses` is the id of an
-    exercise whose reference answer the solution needs.
+    `equivalent` maps mutants of its code that behave like the solution to the reason, `harmless`
+    those of its effects; `uses` is the id of an exercise whose reference answer the solution needs.
     """
 
     id: str
@@ -47,6 +47,7 @@ class Exercise:
     wrong: tuple[WrongAnswer, ...]
     right: tuple[str, ...] = ()
     equivalent: dict[str, str] = field(default_factory=dict)
+    harmless: dict[str, str] = field(default_factory=dict)
     uses: str = ""
 
     @property
@@ -113,6 +114,12 @@ def _entry(lesson: Lesson) -> LessonEntry:
     )
 
 
+def _declared(lesson: Lesson, option: str, exercise_id: str) -> dict[str, str]:
+    """Return an exercise's mutants that are declared with this option, and why."""
+    own = (cell.text for cell in lesson.cells if cell.options.get(option) == exercise_id)
+    return {change: why for text in own for change, why in EQUIVALENT.findall(text)}
+
+
 def _exercise(lesson: Lesson, cell: Cell) -> Exercise:
     wrong = [other.text for other in lesson.cells if other.wrong == cell.exercise]
     call = check_call(cell.versions.worked)
@@ -131,12 +138,8 @@ def _exercise(lesson: Lesson, cell: Cell) -> Exercise:
         ),
         right=tuple(other.text.strip() for other in lesson.cells if other.right == cell.exercise),
         uses=cell.options.get("uses", ""),
-        equivalent={
-            change: why
-            for other in lesson.cells
-            if other.equivalent == cell.exercise
-            for change, why in EQUIVALENT.findall(other.text)
-        },
+        equivalent=_declared(lesson, "equivalent", cell.exercise),
+        harmless=_declared(lesson, "harmless", cell.exercise),
     )
 
 

@@ -20,7 +20,8 @@ LESSONS = Path(__file__).parents[1] / "lessons"
 FILE_NAME = re.compile(r"(?P<number>\d\d)_[a-z0-9_]+")
 EXERCISE_HEADING = re.compile(r"^### Exercise (?P<id>\S+) · (?P<title>.+)$", re.MULTILINE)
 OPTIONS = {
-    "exercise", "uses", "hint", "right", "wrong", "equivalent", "proof", "tags", "name",
+    "exercise", "uses", "hint", "right", "wrong", "equivalent", "harmless", "proof", "tags",
+    "name",
 }  # fmt: skip
 TEACHES_ASSERT = "teaches-assert"
 TAGS = ("instructor", TEACHES_ASSERT)
@@ -48,12 +49,13 @@ class Cell:
     options: dict
 
     # The exercise of which the cell holds the answer, a hint, another right answer, a wrong answer
-    # or the equivalent mutants; and the claim that its assertions prove.
+    # or its mutants that nobody can tell from it; and the claim that its assertions prove.
     exercise = _option("exercise")
     hint = _option("hint")
     right = _option("right")
     wrong = _option("wrong")
     equivalent = _option("equivalent")
+    harmless = _option("harmless")
     proof = _option("proof")
 
     @property
@@ -69,7 +71,8 @@ class Cell:
     @property
     def shown(self) -> bool:
         """True if the cell appears in a notebook; hints, declared answers and mutants do not."""
-        return not (self.hint or self.right or self.wrong or self.equivalent)
+        declared = self.equivalent or self.harmless
+        return not (self.hint or self.right or self.wrong or declared)
 
     @cached_property
     def versions(self) -> Versions:
@@ -241,7 +244,12 @@ def without_check(code: str) -> str:
     lines = code.splitlines()
     for node in reversed(ast.parse(code).body):  # so that the line numbers still hold
         if check_call(ast.get_source_segment(code, node) or ""):
-            del lines[node.lineno - 1 : node.end_lineno]
+            first, last = lines[node.lineno - 1], lines[(node.end_lineno or 0) - 1]
+            # Columns count bytes; other statements may stand on the call's lines.
+            before = first.encode()[: node.col_offset].decode().rstrip("; ")
+            after = last.encode()[node.end_col_offset :].decode().lstrip("; ")
+            rest = "; ".join(part for part in (before, after) if part and part[0] != "#")
+            lines[node.lineno - 1 : node.end_lineno] = [rest] if rest else []
     return "\n".join(lines).strip()
 
 

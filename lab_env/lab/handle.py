@@ -139,7 +139,7 @@ class Lab:
 
         They override the lab's own. If a session is already running, it is returned unchanged.
         """
-        if self._session is None or self._session.sparkContext._jsc is None:  # or was stopped
+        if self.running_spark is None:
             java_options = cds_archive.java_options(session.LESSON_JAVA_OPTIONS)
             extra = {"spark.driver.extraJavaOptions": java_options, **IMPATIENT}
             if "metastore" in self.needs:
@@ -153,6 +153,12 @@ class Lab:
                 log=self.spark_log,
             )
         return self._session
+
+    @property
+    def running_spark(self):
+        """The session of `spark`, or None if there is none that runs."""
+        ended = self._session is None or self._session.sparkContext._jsc is None
+        return None if ended else self._session
 
     @property
     def spark_log(self) -> Path:

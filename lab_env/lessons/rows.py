@@ -19,6 +19,11 @@ def rows_at(lab, path: str) -> DataFrame:
     return lab.spark.read.format("hudi").load(path)
 
 
+def without_hudis(rows: DataFrame) -> DataFrame:
+    """Return the rows without the columns that Hudi adds."""
+    return rows.drop(*[name for name in rows.columns if name.startswith("_hoodie_")])
+
+
 def expect_type(lab, path: str, asked: str) -> XRay:
     """Check that there is a table of this type at a path; return its X-ray.
 
@@ -48,11 +53,14 @@ def _collected(rows: DataFrame) -> list[Row]:
     return _READ[rows]
 
 
-def expect_rows(found: DataFrame, wanted: DataFrame, key: str = "order_id") -> None:
-    """Check that the rows are exactly the expected ones; extra columns are allowed.
+def expect_rows(
+    found: DataFrame, wanted: DataFrame, key: str = "order_id", may_have_more: bool = False
+) -> None:
+    """Check that the rows and columns are exactly the expected ones, beside Hudi's own columns.
 
     Args:
         wanted: the expected rows, with unique keys; the message does not reveal their values.
+        may_have_more: whether the task leaves open which other columns there are.
 
     Raises:
         NotYet: the rows differ; the message names columns or keys, and the learner's value.
@@ -62,6 +70,12 @@ def expect_rows(found: DataFrame, wanted: DataFrame, key: str = "order_id") -> N
         expect(name in types, "The column `{}` is missing.", name)
         expect(types[name] == kind, "The column `{}` has become `{}`.", name, types[name])
         expect(found.columns.count(name) == 1, "The column `{}` is there twice.", name)
+    more = [name for name in types if name not in wanted.columns and not name.startswith("_hoodie")]
+    expect(
+        may_have_more or not more,
+        "The column `{}` is there, too; nobody asked for it.",
+        ", ".join(more),
+    )
     with ThreadPoolExecutor(1) as meanwhile:
         right_rows = meanwhile.submit(wanted.collect)
         rows = _collected(found)

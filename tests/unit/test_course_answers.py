@@ -1,6 +1,6 @@
 """Answers are accepted in every equivalent form; any other form raises `Unreadable`."""
 
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 
 import numpy as np
@@ -20,6 +20,7 @@ from lab_env.course.answers import (
     as_number,
     as_rows,
     as_text,
+    plain,
 )
 
 FRAME = pd.DataFrame({"order_id": ["O-1", "O-2"], "n": [1, 2]})
@@ -55,6 +56,39 @@ def test_any_other_form_is_named(read, others):
 @pytest.mark.parametrize("yes", [True, np.True_, "yes", "TRUE", pa.scalar(True), [True]])
 def test_true_is_true(yes):
     assert as_bool(yes) is True
+
+
+@pytest.mark.parametrize(
+    ("answer", "number"),
+    [
+        ("29,50", "29.50"), ("0,125", "0.125"), ("1,200", "1200"), ("-1,200.5", "-1200.5"),
+        ("12,34,56", None), ("1.234,56", None), ("1,20 EUR", None), (0.1 + 0.2, "0.3"),
+    ],
+)  # fmt: skip
+def test_a_number_is_read_as_it_is_meant_or_not_at_all(answer, number):
+    if number:
+        assert as_number(answer) == Decimal(number)
+    else:
+        with pytest.raises(Unreadable):
+            as_number(answer)
+
+
+@pytest.mark.parametrize("unit", ["ns", "us", "s"])
+def test_numpys_times_are_times(unit):
+    assert plain(np.datetime64("2026-11-20T10:00", unit)) == datetime(2026, 11, 20, 10)
+    assert plain(np.timedelta64(5_000_000_000, "ns").astype(f"m8[{unit}]")) == timedelta(seconds=5)
+    assert plain(pd.Timedelta(seconds=5)) == timedelta(seconds=5)
+    assert plain(np.datetime64("NaT", unit)) is None
+
+
+def test_batches_readers_and_columns_are_tables():
+    table = pa.Table.from_pandas(FRAME)
+    batches = table.to_batches(max_chunksize=1)
+    reader = pa.RecordBatchReader.from_batches(table.schema, batches)
+    columns = {"order_id": ["O-1", "O-2"], "n": np.array([1, 2])}
+    for answer in (batches, reader, columns):
+        assert as_rows(answer) == [("O-1", 1), ("O-2", 2)]
+    assert as_rows({"order_id": "O-1", "n": 1}) == [("O-1", 1)]
 
 
 def test_a_thousands_separator_and_cents_are_exact():

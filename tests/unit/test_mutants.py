@@ -13,7 +13,14 @@ from lab_env.course import registry
 from lab_env.course.authoring import mutation
 from lab_env.course.authoring.build import COURSE
 from lab_env.course.authoring.mutants import OPERATORS, mutants
-from lab_env.course.authoring.mutation import fingerprint, outcome_of, recorded, try_mutants
+from lab_env.course.authoring.mutation import (
+    CODE,
+    EFFECTS,
+    fingerprint,
+    outcome_of,
+    recorded,
+    try_mutants,
+)
 from lab_env.course.exercises import Exercises
 from lab_env.platform.errors import LabError
 
@@ -80,12 +87,12 @@ def test_mutants_need_a_reference_that_passes_and_a_spark_that_runs():
     exercises = Exercises(lab=None)
     names = imports_of("20") | {"lab": SimpleNamespace(exercises=exercises)}
     with pytest.raises(LabError, match=r"reference answer of 20\.4 does not pass"):
-        try_mutants("20.4", 0, names)
+        try_mutants("20.4", CODE, 0, names)
     exercises.solved.add("20.4")
     ended = Mock(streams=SimpleNamespace(active=()))
     type(ended).sparkContext = PropertyMock(side_effect=ConnectionRefusedError)
     with pytest.raises(LabError, match="JVM has ended"):
-        try_mutants("20.4", 0, names | {"spark": ended})
+        try_mutants("20.4", CODE, 0, names | {"spark": ended})
 
 
 @pytest.mark.parametrize("exercise_id", EXERCISES)

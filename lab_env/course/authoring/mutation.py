@@ -1,7 +1,9 @@
 """Runs every mutant of an exercise's reference answer through its check, and records the results.
 
-A mutant that passes reveals a gap in the check, unless it behaves like the answer. If so, the
-lesson's source gives the reason in a cell with the option `equivalent`.
+There are two families. A mutant of the code has one change in the answer's code; an effect mutant
+is the answer unchanged, and what it yields is disturbed. A mutant that passes reveals a gap in the
+check, unless nobody can tell it from the answer. If so, the lesson's source gives the reason in a
+cell with the option `equivalent` or `harmless`.
 """
 
 import ast
@@ -13,7 +15,6 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
 import nbformat
@@ -22,21 +23,26 @@ from py4j.protocol import Py4JError
 from lab_env.course import registry
 from lab_env.course.authoring.build import COURSE
 from lab_env.course.authoring.code_lines import code_lines
+from lab_env.course.authoring.effects import Disturbed
 from lab_env.course.authoring.kernel import CHECK, observed_kernel
-from lab_env.course.authoring.mutants import mutants
+from lab_env.course.authoring.mutants import Mutant, mutants
 from lab_env.course.exercises import Exercises, run_cell
 from lab_env.course.jupyterlab import cells
 from lab_env.course.outcomes import report
 from lab_env.platform.errors import LabError
 
+MOST_MUTANTS = 200  # of one exercise
 MUTANT_SECONDS = 90  # then it waits for something that never comes, and counts as refused
 CRASHES = ("NameError", "TypeError", "AttributeError", "SyntaxError", "UnboundLocalError")
 ENDED = "ended Spark"
 TRY = """
 from lab_env.course.authoring.mutation import try_mutants
 
-try_mutants("{id}", {begin}, globals())
+try_mutants("{id}", "{family}", {begin}, globals())
 """
+CODE, EFFECTS = FAMILIES = ("code", "effects")
+RECORDS = {CODE: "mutants.json", EFFECTS: "effects.json"}
+ABSENT = "did not happen"  # such as a row less, when there was none
 
 
 @dataclass(frozen=True)
@@ -64,9 +70,9 @@ def fingerprint(exercise: registry.Exercise) -> str:
     return hashlib.sha256(code.encode()).hexdigest()[:16]
 
 
-def recorded(lesson: str) -> dict[str, Trial]:
+def recorded(lesson: str, family: str = CODE) -> dict[str, Trial]:
     """Read a lesson's recorded trials, by exercise; empty if there are none."""
-    path = _record_of(lesson)
+    path = COURSE.lesson(lesson) / RECORDS[family]
     kept = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     return {
         name: Trial(**(trial | {"survived": tuple(trial["survived"])}))
@@ -74,53 +80,61 @@ def recorded(lesson: str) -> dict[str, Trial]:
     }
 
 
-def _record_of(lesson: str) -> Path:
-    return COURSE.lesson(lesson) / "mutants.json"
-
-
-def keep(trials: dict[str, Trial]) -> None:
+def keep(family: str, trials: dict[str, Trial]) -> None:
     """Save trials of one lesson's exercises, replacing their earlier trials."""
     [lesson] = {name[:2] for name in trials}
-    kept = dict(sorted((recorded(lesson) | trials).items()))
+    kept = dict(sorted((recorded(lesson, family) | trials).items()))
     text = json.dumps({name: asdict(trial) for name, trial in kept.items()}, indent=1)
-    _record_of(lesson).write_text(text + "\n", encoding="utf-8")
+    (COURSE.lesson(lesson) / RECORDS[family]).write_text(text + "\n", encoding="utf-8")
 
 
-def try_all(chosen: str, say: Callable[[str], None]) -> dict[str, Trial]:
+def try_all(chosen: str, say: Callable[[str], None]) -> dict[str, dict[str, Trial]]:
     """Run a lesson's worked notebook; after each chosen exercise's cell, run its mutants.
 
-    `chosen` is a lesson, `05`, or an exercise, `05.1`.
+    `chosen` is a lesson, `05`, or an exercise, `05.1`. Returns each family's trials by exercise.
     """
     entry = registry.lessons().get(chosen[:2])
     ids = [x.id for x in entry.exercises if x.id.startswith(chosen)] if entry else []
     if entry is None or not ids:
         raise LabError(f"There is no lesson or exercise {chosen!r}.", "see lab.progress().")
     notebook = nbformat.read(COURSE.worked / f"{entry.name}.ipynb", as_version=4)
-    counts = {name: len(mutants(registry.exercise(name).solution)) for name in ids}
     # Before the run: a change made meanwhile was not tried.
     hashes = {name: fingerprint(registry.exercise(name)) for name in ids}
     facts: list[dict[str, Any]] = []
-    while left := {n: tried for n in ids if (tried := len(_of(n, facts))) < counts[n]}:
+    while left := _left(ids, facts):
         found: list[dict[str, Any]] = []
         try:
             with observed_kernel(COURSE.worked) as (client, found):
-                _run_to_the_last(client, notebook, left, counts, say)
+                _run_to_the_last(client, notebook, left, say)
         except LabError:
             if not any(fact.get("outcome") == ENDED for fact in found):
                 raise
             say("A mutant has ended Spark: the notebook runs again.")
         facts += found
-    return {name: _trial_of(name, hashes[name], facts) for name in ids}
+    return {
+        family: {name: _trial_of(name, family, hashes[name], facts) for name in ids}
+        for family in FAMILIES
+    }
+
+
+def _left(ids: list[str], facts: list[dict[str, Any]]) -> dict[str, dict[str, int]]:
+    """Return by exercise and family the first mutant that was not tried yet, where one is left."""
+    begins: dict[str, dict[str, int]] = {}
+    for name in ids:
+        for family in FAMILIES:
+            tried = _of(name, family, facts)
+            if not tried or len(tried) <= tried[-1]["of"]:  # the first says only how many there are
+                begins.setdefault(name, {})[family] = max(len(tried) - 1, 0)
+    return begins
 
 
 def _run_to_the_last(
     client: Any,
     notebook: nbformat.NotebookNode,
-    begins: dict[str, int],
-    counts: dict[str, int],
+    begins: dict[str, dict[str, int]],
     say: Callable[[str], None],
 ) -> None:
-    """Run a notebook to the last chosen exercise; `begins` has each one's first mutant to try."""
+    """Run a notebook to the last chosen exercise, and each one's mutants from where they begin."""
     waiting = set(begins)
     for cell in notebook.cells:
         if not waiting:
@@ -131,23 +145,25 @@ def _run_to_the_last(
         checked = CHECK.search(cell.source)
         if checked and (name := checked[1]) in waiting:
             waiting.remove(name)
-            say(f"{name}: {counts[name] - begins[name]} mutants")
-            trial = nbformat.v4.new_code_cell(TRY.format(id=name, begin=begins[name]))
-            cells.run_cell(client, trial, counts[name] * MUTANT_SECONDS)
+            for family, begin in begins[name].items():
+                say(f"{name}: mutants of its {family}")
+                code = TRY.format(id=name, family=family, begin=begin)
+                trial = nbformat.v4.new_code_cell(code)
+                cells.run_cell(client, trial, MOST_MUTANTS * MUTANT_SECONDS)
 
 
-def _of(exercise_id: str, facts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [f for f in facts if f.get("exercise") == exercise_id and "mutant" in f]
+def _of(exercise_id: str, family: str, facts: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [f for f in facts if f.get("exercise") == exercise_id and f.get("family") == family]
 
 
-def _trial_of(exercise_id: str, of: str, facts: Iterable[dict[str, Any]]) -> Trial:
-    own = _of(exercise_id, facts)
+def _trial_of(exercise_id: str, family: str, of: str, facts: Iterable[dict[str, Any]]) -> Trial:
+    own = _of(exercise_id, family, facts)
     kinds = Counter(fact["outcome"] for fact in own)
     survived = tuple(fact["mutant"] for fact in own if fact["outcome"] == "passed")
     return Trial(of, kinds["refused"] + kinds[ENDED], kinds["crashed"], survived)
 
 
-def try_mutants(exercise_id: str, begin: int, namespace: dict[str, Any]) -> None:
+def try_mutants(exercise_id: str, family: str, begin: int, namespace: dict[str, Any]) -> None:
     """Run mutants with copies of the notebook's variables, and report the check's verdict on each.
 
     If a mutant ends Spark's JVM, report it as refused and raise a LabError.
@@ -156,22 +172,35 @@ def try_mutants(exercise_id: str, begin: int, namespace: dict[str, Any]) -> None
     exercise = registry.exercise(exercise_id)
     if exercise_id not in exercises.solved:
         raise LabError(f"The reference answer of {exercise_id} does not pass.", "mend its check.")
-    for mutant in mutants(exercise.solution)[begin:]:
+    found = _mutants(exercise, family, exercises, namespace)
+    about = {"exercise": exercise_id, "family": family, "of": len(found)}
+    if not begin:
+        report(**about, outcome="counted")
+    for mutant in found[begin:]:
         began = time.monotonic()
-        kind, text = outcome_of(mutant.code, exercise, exercises, namespace)
+        disturbed = Disturbed(exercises.lab, mutant.change) if family == EFFECTS else None
+        kind, text = outcome_of(mutant.code, exercise, exercises, namespace, disturbed)
+        if disturbed and not disturbed.happened:
+            kind = ABSENT
         dead = not _runs(namespace.get("spark"))
         kind = ENDED if dead else kind
         seconds = round(time.monotonic() - began, 1)
-        report(
-            exercise=exercise_id,
-            mutant=mutant.change,
-            operator=mutant.operator,
-            outcome=kind,
-            text=text,
-            seconds=seconds,
-        )
+        report(**about, mutant=mutant.change, outcome=kind, text=text, seconds=seconds)
         if dead:
             raise LabError("Spark's JVM has ended.", "run the notebook again.")
+
+
+def _mutants(
+    exercise: registry.Exercise, family: str, exercises: Exercises, namespace: dict[str, Any]
+) -> list[Mutant]:
+    """Return an exercise's mutants; those of its effects follow from a run of its check."""
+    if family == CODE:
+        return mutants(exercise.solution)
+    seen = Disturbed(exercises.lab)
+    kind, text = outcome_of(exercise.solution, exercise, exercises, namespace, seen)
+    if kind != "passed":
+        raise LabError(f"The reference answer of {exercise.id}, only watched, fails: {text}")
+    return [Mutant(EFFECTS, name, exercise.solution) for name in seen.names]
 
 
 def _runs(spark: Any) -> bool:
@@ -183,7 +212,11 @@ def _runs(spark: Any) -> bool:
 
 
 def outcome_of(
-    code: str, exercise: registry.Exercise, exercises: Exercises, namespace: dict[str, Any]
+    code: str,
+    exercise: registry.Exercise,
+    exercises: Exercises,
+    namespace: dict[str, Any],
+    disturbed: Disturbed | None = None,
 ) -> tuple[str, str]:
     """Run an answer and its check; return `passed`, `refused` or `crashed`, and the card's text."""
     own = {k: v for k, v in namespace.items() if k not in _set_by(exercise.solution)}
@@ -192,7 +225,8 @@ def outcome_of(
     try:
         with _at_most(MUTANT_SECONDS):
             run_cell(code, f"<mutant of {exercise.id}>", own)
-            outcome = exercises.judge(exercise.id, eval(exercise.answer, own))
+            answer = eval(exercise.answer, own)
+            outcome = exercises.judge(exercise.id, disturbed.wrap(answer) if disturbed else answer)
         kind, text = outcome.kind, outcome.text
     except Exception as error:
         kind, text = "error in your code", f"{type(error).__name__}: {error}"

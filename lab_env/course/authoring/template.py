@@ -174,7 +174,7 @@ def _exercises(lesson: Lesson) -> Iterator[Problem]:
             what = f"A cell before it needs the heading '### Exercise {name} · Title'."
             yield lesson.problem(cell.line, what)
     for cell in cells:
-        target = cell.hint or cell.right or cell.wrong or cell.equivalent
+        target = cell.hint or cell.right or cell.wrong or cell.equivalent or cell.harmless
         if target and target not in found:
             yield lesson.problem(cell.line, f"There is no exercise {target} in this lesson.")
         if (cell.hint and cell.kind != "markdown") or (

@@ -1,5 +1,6 @@
 """Pickles the learner's functions for another process."""
 
+import inspect
 import io
 import pickle
 import sys
@@ -29,6 +30,7 @@ def pack(bound: bool = False, **functions: Callable) -> bytes:
     Raises:
         LabError: an argument is not a function, or uses a value bound to this process.
     """
+    functions = {name: inspect.unwrap(function) for name, function in functions.items()}
     for name, function in functions.items():
         if not callable(function):
             raise LabError(

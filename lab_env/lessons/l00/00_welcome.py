@@ -263,6 +263,15 @@ def pay(order_id, path):
     paid.write.format("hudi").options(**table_options).mode("append").save(path)
 
 
+# %% wrong="00.1"
+# expect: other orders, too
+def pay(order_id, path):
+    rows = spark.read.format("hudi").load(path).select(orders.columns)
+    paid = rows.where(F.col("order_id").contains(order_id)).withColumn("status", F.lit("paid"))
+    paid = paid.withColumn("order_ts", F.expr("order_ts + INTERVAL 5 MINUTES"))
+    paid.write.format("hudi").options(**table_options).mode("append").save(path)
+
+
 # %% equivalent="00.1"
 # without .select(orders.columns): Hudi replaces its own columns at each write
 # without .format('hudi'): it reads older versions, too, and the ordering field drops them

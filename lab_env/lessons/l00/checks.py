@@ -9,8 +9,9 @@ from pyspark.sql import DataFrame
 
 from lab_env.course.answers import as_number, as_rows, as_text
 from lab_env.course.checking import check, expect
-from lab_env.lessons.rows import as_dataframe, expect_rows, named, rows_at
+from lab_env.lessons.rows import as_dataframe, expect_rows, named, rows_at, without_hudis
 from lab_env.lessons.table_copies import copy_table, left_alone, scratch_copy
+from lab_env.lessons.timelines import completed_instants, expect_added
 from lab_env.pipeline.options import KEYS
 
 SCHEMA = (
@@ -19,7 +20,7 @@ SCHEMA = (
 )
 STATUSES = ("cancelled", "new", "paid", "shipped")
 CENT = Decimal("0.01")
-NEITHER_FIRST_NOR_LAST = ("O-101", "O-102")  # of the four hidden orders
+FOUR = ("O-1", "O-10", "O-101", "O-1010")  # the hidden orders; each id contains those before it
 
 
 @check("00.1")
@@ -27,8 +28,9 @@ def pays_an_order(lab, pay):
     """Let the function pay one of four hidden orders, in its own copy of the table."""
     source = _four_orders(lab)
     was = {row.order_id: row for row in _orders_at(lab, source).collect()}
-    order = Random().choice(NEITHER_FIRST_NOR_LAST)
+    order = Random().choice(FOUR[1:3])
     path = scratch_copy(lab, source, "pay")
+    before = completed_instants(lab, path)
     with left_alone(lab, lab.path("orders")):
         pay(order, path)
     found = _orders_at(lab, path)
@@ -60,6 +62,7 @@ def pays_an_order(lab, pay):
         now[order].order_ts,
     )
     expect_rows(found, lab.spark.createDataFrame([*(was | {order: paid}).values()], SCHEMA))
+    expect_added(lab, path, before)
     return "In a copy of a table the check paid one of four orders, and no other row changed."
 
 
@@ -74,7 +77,7 @@ def _four_orders(lab) -> str:
             sorted(rng.sample(range(60), 4)),
         )
         rows = [
-            (f"O-{100 + n}", f"C-{rng.randint(1, 99)}", status, amounts[n] * CENT,
+            (FOUR[n], f"C-{rng.randint(1, 99)}", status, amounts[n] * CENT,
              datetime(2026, 11, 22 + n % 2, 9, minutes[n]), f"2026-11-{22 + n % 2}")
             for n, status in enumerate(("new", "new", "cancelled", "new"))
         ]  # fmt: skip
@@ -127,7 +130,7 @@ def reads_the_past(lab, as_of):
             " and ".join(said),
         )
         past = lab.spark.read.format("hudi").option("as.of.instant", instant).load(table)
-        expect_rows(rows, past.drop(*[name for name in past.columns if name.startswith("_hoodie")]))
+        expect_rows(rows, without_hudis(past))
     return "O-1 was new before its payment, and paid as of it."
 
 

@@ -12,6 +12,7 @@ from lab_env.lessons.l04.figures import COLUMNS, SAMPLE, with_month
 from lab_env.lessons.rows import expect_rows, expect_type, keys_of, named, rows_at
 from lab_env.lessons.streams import session_spared, started
 from lab_env.lessons.table_copies import scratch_copy
+from lab_env.lessons.timelines import completed_instants, expect_added
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 from lab_env.platform.store import key_of, read
 from lab_env.shop.events import FIELDS
@@ -96,6 +97,7 @@ def upserts_orders(lab, answer):
             else "the highest value of your ordering field is not the newest change",
         )
     expect_rows(table, _events(lab, newest.values()))
+    expect_added(lab, path, (), writes=2)
 
     folders = {row[2] for row in rows}
     days = {f"2026-11-{event[6]}" for event in events}
@@ -210,7 +212,7 @@ def streams_into_a_table(lab, start_table):
         "the write get the options of `ORDERS`?",
     )
     newest = _newest(event for batch in STREAM_BATCHES for event in batch)
-    expect_rows(table, _shop_events(lab, newest).select(*READ_LATER))
+    expect_rows(table, _shop_events(lab, newest).select(*READ_LATER), may_have_more=True)
     expect(
         lab.files(f"{checkpoint}/offsets"),
         "The rows are right, but the query keeps its progress in another place than the "
@@ -370,6 +372,7 @@ def merges_events(lab, merge_into):
         rows = _events(lab, MERGE_BEFORE).select(*MERGE_COLUMNS)
         rows.write.format("hudi").options(**options).mode("append").save(path)
     copy = scratch_copy(lab, path, "merge")
+    before = completed_instants(lab, copy)
     table = "merge_" + copy.rpartition("-")[2]
     view = f"{table}_events"
     events = _events(lab, MERGE_EVENTS).select("op", *MERGE_COLUMNS)
@@ -413,4 +416,5 @@ def merges_events(lab, merge_into):
     )
     wanted = _events(lab, _newest([*MERGE_BEFORE, *MERGE_EVENTS])).select(*MERGE_COLUMNS)
     expect_rows(found, wanted)
+    expect_added(lab, copy, before)
     return "One statement: updates, deletes, inserts, and two late events that lost."

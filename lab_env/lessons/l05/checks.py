@@ -13,6 +13,7 @@ from lab_env.course.answers import as_choice
 from lab_env.course.checking import check, expect
 from lab_env.lessons.rows import expect_rows, expect_type, keys_of, named, rows_at
 from lab_env.lessons.table_copies import overlay_table, scratch_copy
+from lab_env.lessons.timelines import completed_instants, expect_added
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS, METADATA
 from lab_env.platform import store
 from lab_env.tables.hudi.table import Snapshot
@@ -72,12 +73,13 @@ def deletes_by_key(lab, erase):
     """Let the function delete some of six orders from a table of each type."""
     for kind, gone in ((MOR, "id IN (2, 3, 5)"), (COW, "id IN (1, 3)")):
         path = scratch_copy(lab, _six_orders(lab, kind), "delete")
-        rows = _orders(lab, gone, "erased", "12:00")
+        rows, before = _orders(lab, gone, "erased", "12:00"), completed_instants(lab, path)
         erase(rows, path, kind)
         left = rows_at(lab, path)
         still = keys_of(left) & keys_of(rows)
         expect(not still, "Still there: {}. Your write changed rows, or added some.", named(still))
         expect_rows(left, _orders(lab, f"NOT {gone}", "new", "10:00"))
+        expect_added(lab, path, before)
     return "A row fewer for each key, and no other row changed."
 
 

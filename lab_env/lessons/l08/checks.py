@@ -11,6 +11,7 @@ from lab_env.course.checking import check, expect
 from lab_env.lessons.l08.figures import metadata_parts, watch_lookup
 from lab_env.lessons.rows import expect_rows, keys_of, named, rows_at
 from lab_env.lessons.table_copies import scratch_copy
+from lab_env.lessons.timelines import completed_instants, expect_added
 from lab_env.pipeline.options import DEMO_OPTIONS
 from lab_env.tables.probes.scans import rows_and_files_read
 
@@ -99,6 +100,7 @@ def moves_orders(lab, move):
     """Let the function move two orders in a table's copy, and check which files it opens."""
     source = lab.path("orders_indexed")
     path = scratch_copy(lab, source, "moved")
+    before = completed_instants(lab, path)
     # none of those that the lesson moves
     ids = [f"O-{n:04}" for n in random.SystemRandom().sample(range(20, 3000), 2)]
     with watch_lookup(lab, path) as lookup:
@@ -122,6 +124,7 @@ def moves_orders(lab, move):
     )
     day = F.when(moved, MOVED_TO).otherwise(F.col("partition_date")).alias("partition_date")
     expect_rows(found, rows_at(lab, source).select(*COLUMNS[:-1], day))
+    expect_added(lab, path, before)
     expect(
         "record_index" in metadata_parts(lookup.after).index,
         "The orders moved. But your write took away the table's list of keys, or had none to keep.",

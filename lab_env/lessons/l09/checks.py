@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 
 from lab_env.course.answers import as_list, as_rows, as_text, kind_of
 from lab_env.course.checking import check, expect
-from lab_env.lessons.rows import expect_rows, keys_of, named
+from lab_env.lessons.rows import expect_rows, keys_of, named, without_hudis
 from lab_env.lessons.table_copies import overlay_table, scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 
@@ -276,8 +276,7 @@ def _cost(rows, number: int) -> object:
 
 
 def _read(lab, path: str, kind: str = "snapshot") -> DataFrame:
-    rows = lab.spark.read.format("hudi").option(QUERY_TYPE, kind).load(path)
-    return rows.select("order_id", "status", "amount", "order_ts")
+    return without_hudis(lab.spark.read.format("hudi").option(QUERY_TYPE, kind).load(path))
 
 
 @cache  # nothing changes these tables

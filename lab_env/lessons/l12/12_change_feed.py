@@ -387,6 +387,15 @@ def life(changes, order_id):
 
 
 # %% wrong="12.2"
+# expect: it was
+def life(changes, order_id):
+    mine = changes.where(F.coalesce("after.order_id", "before.order_id") == order_id)
+    rows = mine.orderBy("ts_ms").selectExpr("before.status AS was", "after.status AS now").collect()
+    states = [row["was"] for row in rows[:1]] + [row["now"] for row in rows]
+    return [s for i, s in enumerate(states) if i == 0 or s != states[i - 1]]
+
+
+# %% wrong="12.2"
 # expect: an erasure has no image after
 def life(changes, order_id):
     rows = changes.where(F.col("after.order_id") == order_id).orderBy("ts_ms").collect()
@@ -553,6 +562,24 @@ def deltas(changes):
               UNION ALL SELECT 1, after FROM feed_rows)
         WHERE image.status <> 'cancelled' GROUP BY image.customer_id
     """)
+
+
+# %% wrong="12.3"
+# expect: customers that are wrong
+def deltas(changes):
+    from pyspark.sql import Window
+
+    order = F.coalesce("after.order_id", "before.order_id")
+    newest = Window.partitionBy(order).orderBy(F.desc("ts_ms"))
+    last = changes.withColumn("place", F.row_number().over(newest)).where("place = 1")
+    worth = "IF({0}.status = 'cancelled', 0, {0}.cents)"
+    sides = []
+    for image, sign in (("before", "-"), ("after", "")):
+        rows = last.where(f"{image} IS NOT NULL")
+        cents = f"{sign}{worth.format(image)} AS cents"
+        sides.append(rows.selectExpr(f"{image}.customer_id AS customer_id", cents))
+    both = sides[0].union(sides[1])
+    return both.groupBy("customer_id").agg(F.sum("cents").alias("cents"))
 
 
 # %% wrong="12.3"

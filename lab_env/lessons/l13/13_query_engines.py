@@ -100,7 +100,7 @@ TYPES = {
 # Complete the function. It upserts orders into the table at `lab.path(table)`, creating it if there is none, and registers it
 # under the same name in the database `lab.database`. The sync talks directly to the metastore at `lab.address("metastore")`,
 # without Hive's server ([Hudi's page](https://hudi.apache.org/docs/syncing_metastore)). The options are `ORDERS`, the table's
-# name, those of the sync, and last the caller's, `more`.
+# name, the five that this sync needs, and last the caller's, `more`: there the lesson will try another one.
 
 
 # %% exercise="13.1"

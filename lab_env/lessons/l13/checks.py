@@ -14,6 +14,7 @@ from lab_env.course.answers import as_int, as_rows, as_text, kind_of
 from lab_env.course.checking import check, expect
 from lab_env.lessons.rows import expect_rows, keys_of, named, rows_at
 from lab_env.lessons.table_copies import scratch_copy
+from lab_env.lessons.timelines import completed_instants, expect_added
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 from lab_env.platform import store
 
@@ -34,6 +35,7 @@ def registers_its_table(lab, save):
     path, more = lab.path(name), MERGE_ON_READ | {NOTE: secrets.token_hex(3)}
     first, second = f"id < {size}", f"id BETWEEN {size - 4} AND {size + 4}"
     save(_orders(lab, first, "'new'", 0), name, more)
+    before = completed_instants(lab, path)
     save(_orders(lab, second, "'paid'", 1), name, more)
     names, strays = _names(lab, lab.database, name), _names(lab, "default", name)
     for stray in sorted(strays):  # no reset of a lesson reaches them
@@ -54,6 +56,7 @@ def registers_its_table(lab, save):
     )
     kept = _orders(lab, f"id < {size - 4}", "'new'", 0)
     expect_rows(found, kept.union(_orders(lab, second, "'paid'", 1)))
+    expect_added(lab, path, before)
     expect(
         names or not strays,
         "The table has its {} orders, and its name is in the database `default`, where no reader "

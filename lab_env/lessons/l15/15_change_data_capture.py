@@ -986,12 +986,22 @@ def delete_orders(order_ids, path):
 
 
 # %% wrong="15.4"
-# expect: a new table
+# expect: has lost its history
 def delete_orders(order_ids, path):
     rows = spark.read.format("hudi").load(path).where(~F.col("order_id").isin(order_ids))
     rows = rows.select(to_rows(records()).columns)
     rows = spark.createDataFrame(rows.collect(), rows.schema)  # read before the files are gone
     rows.write.format("hudi").options(**ORDERS).mode("overwrite").save(path)
+
+
+# %% wrong="15.4"
+# expect: 3 commits where 1 is enough
+def delete_orders(order_ids, path):
+    for order_id in order_ids:
+        gone = spark.read.format("hudi").load(path).where(F.col("order_id") == order_id)
+        writer = gone.write.format("hudi").options(**ORDERS)
+        writer = writer.option("hoodie.datasource.write.operation", "delete")
+        writer.mode("append").save(path)
 
 
 # %% equivalent="15.4"

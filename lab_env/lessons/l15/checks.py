@@ -15,9 +15,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lab_env.course.answers import as_int, as_number, as_text
 from lab_env.course.checking import check, expect
-from lab_env.lessons.rows import as_dataframe, expect_rows, named, rows_at
+from lab_env.lessons.rows import as_dataframe, expect_rows, named, rows_at, without_hudis
 from lab_env.lessons.streams import own_streams_stopped
 from lab_env.lessons.table_copies import left_alone, scratch_copy
+from lab_env.lessons.timelines import completed_instants, expect_added
 from lab_env.platform.brokers.topics import topic_end_offsets
 
 STREAM_TIMEOUT_S = 60  # for a stream of 15.2, which takes a few seconds
@@ -305,7 +306,7 @@ def deletes_by_hand(lab, delete_orders):
     other_day = [order for order, day in days.items() if day != most_common]
     for _ in range(2):
         path = scratch_copy(lab, lab.path("orders"), "delete")
-        commits = lab.xray(path).completed_writes.keys()
+        before = completed_instants(lab, path)
         one = random.choice(sorted(other_day or days))  # so no partition can be guessed
         wanted = [one, *random.sample(sorted(days.keys() - {one}), 2)]
         with left_alone(lab, lab.path("orders")):
@@ -328,19 +329,13 @@ def deletes_by_hand(lab, delete_orders):
             named(left & {*wanted}),
         )
         expect_rows(found, source.where(~source.order_id.isin(wanted)))
-        expect(
-            commits <= lab.xray(path).completed_writes.keys(),
-            "{} are gone, but you wrote a new table: the commits before are no longer on its "
-            "timeline, and time travel ends there. Write only the rows that must go.",
-            named(wanted),
-        )
+        expect_added(lab, path, before)
     return f"{named(wanted)} are gone, and the {len(left):,} others are as they were."
 
 
 def _orders(lab, path: str) -> DataFrame:
     """Return a table's rows without Hudi's columns."""
-    rows = rows_at(lab, path)
-    return rows.drop(*(name for name in rows.columns if name.startswith("_hoodie_")))
+    return without_hudis(rows_at(lab, path))
 
 
 @check("15.5")

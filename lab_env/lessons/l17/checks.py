@@ -1,5 +1,6 @@
 """Checks of lesson 17: restarts, a table repair, a custom sink, missing messages, a lost file."""
 
+import inspect
 import secrets
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Mapping
@@ -350,6 +351,7 @@ def new_process(function: FunctionType) -> Callable:
     callees use as variables, closures, defaults or attributes. So a call of the copy changes
     nothing that a later copy could see.
     """
+    function = inspect.unwrap(function)
     names: dict = dict(function.__globals__)
     copies: dict[int, Any] = {}  # by the identity of the original
 

@@ -25,6 +25,7 @@ from lab_env.pipeline.checkpoint import Batch
 
 ROWS_DDL = "order_id STRING, partition_date STRING, amount DECIMAL(12,2), order_ts TIMESTAMP"
 BOOKS_DDL = "partition_date STRING, orders BIGINT, revenue DECIMAL(12,2), newest TIMESTAMP"
+CENT = Decimal("0.01")
 KEEPS_UP, PLANNED, NEW_PARTITION, FIRST = "keeps up", "planned", "new partition", "first"
 
 
@@ -314,8 +315,8 @@ def _with_fault(orders: list[tuple], fault: str) -> list[tuple]:
         "hidden": [row for row in orders if row is not orders[3]] + [first],
         "doubled": [*orders, first],
         "lost": rest,
-        "amount": [(key, day, amount + 1, at), *rest],
-        "cheaper": [(key, day, amount - 1, at), *rest],
+        "amount": [(key, day, amount + CENT, at), *rest],
+        "cheaper": [(key, day, amount - CENT, at), *rest],
         "stale": [*others, (*last[:3], last[3] + late)],
         "ahead": [*others, (*last[:3], last[3] + late)],
         "missing": [],

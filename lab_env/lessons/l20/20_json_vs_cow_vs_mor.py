@@ -508,6 +508,15 @@ def break_even(runs):
     return (wide["mor", "compaction bytes"] / saved).rename("commits").reset_index()
 
 
+# %% wrong="20.3"
+# expect: you say NaN
+def break_even(runs):
+    wide = runs.toPandas().pivot_table("median", ["index", "factor"], ["metric", "type"])
+    saved = wide["bytes written", "cow"] - wide["bytes written", "mor"]
+    commits = (wide["compaction bytes", "mor"] / saved).where(saved > 0)
+    return spark.createDataFrame(commits.rename("commits").reset_index())
+
+
 # %% equivalent="20.3"
 # SQL cow > mor → cow >= mor: Spark divides by zero to NULL
 # SQL MAX(median) → MIN(median): one row is left

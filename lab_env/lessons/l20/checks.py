@@ -2,10 +2,21 @@
 
 from random import Random
 
+from pyspark.sql import DataFrame
+
 from lab_env.course.answers import as_choice, as_number, as_rows, plain
 from lab_env.course.checking import check, expect
-from lab_env.lessons.rows import expect_rows, expect_type, keys_of, named, rows_at
+from lab_env.lessons.rows import (
+    as_dataframe,
+    expect_rows,
+    expect_type,
+    keys_of,
+    named,
+    rows_at,
+    without_hudis,
+)
 from lab_env.lessons.table_copies import scratch_copy
+from lab_env.lessons.timelines import completed_instants, expect_added
 from lab_env.pipeline.options import COMPACTION_OFF, DEMO_OPTIONS, KEYS
 from lab_env.tables.probes.verdict import EQUAL, HIGHER, INCONCLUSIVE, LOWER, Spread, verdict
 
@@ -49,6 +60,7 @@ def writes_to_three_sinks(lab, write):
             "The table has a metadata table, which `options` switch off. Pass `options` on to the "
             "writer, too.",
         )
+        before = completed_instants(lab, path)
         write(paid, path, kind, OPTIONS)
         found = rows_at(lab, path)
         expect(
@@ -57,6 +69,7 @@ def writes_to_three_sinks(lab, write):
             named(keys_of(found)),
         )
         expect_rows(found, new.where("order_id <> 'O-2'").union(paid))
+        expect_added(lab, path, before)
     return "Four lines in the files, three rows in each table: one per event, one per order."
 
 
@@ -69,7 +82,7 @@ def asks_and_compacts(lab, answer):
         ("snapshot", "paid", "That is in a log, which such a query merges."),
         ("read_optimized", "new", "The payment is in a log, which such a query leaves out."),
     ):
-        rows = read(path, kind)
+        rows = as_dataframe(read(path, kind), "the rows")
         status = [row.status for row in rows.where("order_id = 'O-2'").collect()]
         expect(
             status == [right],
@@ -79,7 +92,9 @@ def asks_and_compacts(lab, answer):
             right,
             why,
         )
-        expect(len(keys_of(rows)) == 3, "Your {} query has {}.", kind, named(keys_of(rows)))
+        own = lab.spark.read.option("hoodie.datasource.query.type", kind).format("hudi").load(path)
+        expect_rows(rows, without_hudis(own))
+    instants = completed_instants(lab, path)
     rows = rows_at(lab, path).orderBy("order_id").drop("_hoodie_file_name")
     before, same = _logs(lab.xray(path)), rows.collect()
     compact(path)
@@ -95,6 +110,11 @@ def asks_and_compacts(lab, answer):
     )
     left = rows_at(lab, path).orderBy("order_id").drop("_hoodie_file_name").collect()
     expect(left == same, "No log waits, but the rows changed.")
+    expect_added(lab, path, instants)
+    expect(
+        not any("/.hoodie/metadata/" in file.key for file in lab.files(path)),
+        "The logs are merged, but the table has a metadata table now, which `JOB` switches off.",
+    )
     return "Two answers while a log waits. Now no log waits, and every order is there."
 
 
@@ -103,7 +123,8 @@ def computes_the_break_even(lab, break_even):
     """Call the function for made-up runs, some of which have no break-even."""
     runs = made_up_runs(Random())
     frame = lab.spark.createDataFrame(as_recorded(runs), RECORDED)
-    rows = as_rows(break_even(frame), ["index", "factor", "commits"])
+    answer = break_even(frame)
+    rows = as_rows(answer, ["index", "factor", "commits"])
     found = {(str(index), int(as_number(factor))): plain(value) for index, factor, value in rows}
     expect(len(rows) == len(found), "Your result has a run twice.")
     expect(found.keys() <= runs.keys(), "Your result has rows of runs that are not there.")
@@ -137,6 +158,11 @@ def computes_the_break_even(lab, break_even):
             "NULL" if said is None else said,
             right,
         )
+    expect(
+        not isinstance(answer, DataFrame) or answer.where("isnan(commits)").isEmpty(),
+        "Where Merge-on-Read saves nothing you say NaN, which Spark sorts and compares as the "
+        "largest number: NULL.",
+    )
     return "Each commit saves something; the compaction is paid for after that many."
 
 

@@ -323,8 +323,8 @@ assert not four.missing and four.stale > 0
 #
 # The topic `orders` has one partition, and you cannot change it: other teams rely on it. Write the function that
 # brings a topic's events into a table and returns the running query. Every core must parse, and the table must have
-# the newest version of every order. `**options` go to the source. You may use `read_topic`, `parse` and
-# `start_upsert`.
+# the newest version of every order. `**options` go to the source. Hudi's own sink writes: it leaves the batch's number
+# in each commit, which you will need. You may use `read_topic`, `parse` and `start_upsert`.
 
 
 # %% exercise="21.1"
@@ -357,6 +357,17 @@ lab.check("21.1", ingest)
 def ingest(topic, table, checkpoint, **options):
     records = read_topic(topic, **options).repartition(4, "key")
     return start_upsert(parse(records), table, checkpoint)
+
+
+# %% wrong="21.1"
+# expect: do not say which batch they hold
+def ingest(topic, table, checkpoint, **options):
+    def write(batch, number):
+        batch.write.format("hudi").options(**ORDERS).mode("append").save(table)
+
+    rows = parse(read_topic(topic, minPartitions=4, **options))
+    writer = rows.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
+    return writer.trigger(availableNow=True).start()
 
 
 # %% wrong="21.1"

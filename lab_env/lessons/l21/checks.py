@@ -89,6 +89,12 @@ def every_core_parses(lab, ingest):
         "`maxOffsetsPerTrigger` had no effect: hand `**options` to the source. The rest of the "
         "lesson does.",
     )
+    picture = lab.xray(table)
+    expect(
+        all(picture.commit(name).checkpoint for name in picture.completed_writes),
+        "The table is right, but its commits do not say which batch they hold, and the lesson goes "
+        "on with that. Let Hudi's own sink write.",
+    )
     return (
         f"{len(parsed)} tasks parsed, the largest of them {most:.0%} of the rows, and every order "
         "is there in its newest version."

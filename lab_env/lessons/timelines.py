@@ -1,0 +1,53 @@
+"""Checks what a function added to a table's timeline: the writes that are due, and nothing else."""
+
+from collections.abc import Collection
+
+from lab_env.course.checking import expect
+from lab_env.lessons.rows import named
+from lab_env.tables.hudi.timeline import Instant
+
+
+def completed_instants(lab, path: str) -> frozenset[Instant]:
+    """Return the completed instants of a table, archived ones too; none if there is no table."""
+    if not lab.files(path):
+        return frozenset()
+    table = lab.xray(path)
+    return frozenset(found for found in (*table.history, *table.instants) if found.completed)
+
+
+def expect_added(
+    lab, path: str, before: Collection[Instant], writes: int = 1, services: Collection[str] = ()
+) -> None:
+    """Check that a table has its earlier instants, and beside them only the writes that are due.
+
+    Args:
+        before: the completed instants before the learner's function ran.
+        writes: how many writes are due.
+        services: actions of table services that may have run, too.
+
+    Raises:
+        NotYet: history is gone, there are more writes, or a service ran that nobody asked for.
+    """
+    after = {(found.requested, found.action): found for found in completed_instants(lab, path)}
+    for found in before:
+        expect(
+            after.pop((found.requested, found.action), None),
+            "The rows are right, but the table has lost its history: the {} of before your write "
+            "is gone. Time travel and incremental queries need it. Which mode adds to a table?",
+            found.action,
+        )
+    new = [found.action for found in after.values() if found.writes]
+    expect(
+        len(new) <= writes,
+        "The rows are right, but your function made {} commits where {} is enough: {}.",
+        len(new),
+        writes,
+        named(new),
+    )
+    others = {found.action for found in after.values() if not found.writes} - {*services}
+    expect(
+        not others,
+        "The rows are right, but your function also ran a service of the table: {}. Nobody asked "
+        "for it.",
+        named(others),
+    )
