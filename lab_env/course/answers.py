@@ -7,7 +7,7 @@ for the learner's card.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -16,7 +16,7 @@ import pandas as pd
 
 READS = ("toPandas", "to_pandas", "to_df", "df", "read_pandas")  # Spark, Arrow, DuckDB
 THOUSANDS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d+)?")
-DECIMAL_COMMA = re.compile(r"[+-]?\d+,\d+")
+DECIMAL_COMMA = re.compile(r"[+-]?(\d+|\d{1,3}(\.\d{3})+),\d+")
 DIGITS = 15  # of a float that are exact: 0.1 + 0.2 is 0.3
 
 
@@ -33,7 +33,7 @@ def plain(value: Any) -> Any:
         return _only_value(value)
     if hasattr(value, "as_py"):  # Arrow
         value = value.as_py()
-    if isinstance(value, np.datetime64 | np.timedelta64):  # their item() may be a whole number
+    if isinstance(value, np.datetime64 | np.timedelta64) and not _is_time(value.item()):
         value = pd.Timestamp(value) if isinstance(value, np.datetime64) else pd.Timedelta(value)
     if isinstance(value, pd.Timestamp):
         value = value.to_pydatetime()
@@ -79,7 +79,7 @@ def as_number(answer: Any) -> Decimal:
     if isinstance(value, str):
         value = _digits(value.strip().replace("_", ""))
     if isinstance(value, float):
-        value = f"{value:.{DIGITS}g}"
+        value = int(value) if value.is_integer() else f"{value:.{DIGITS}g}"
     if isinstance(value, int | float | Decimal | str) and not isinstance(value, bool):
         try:
             number = Decimal(str(value))
@@ -91,10 +91,13 @@ def as_number(answer: Any) -> Decimal:
 
 
 def _digits(text: str) -> str:
-    """Return a number's text without commas, and with a point before its decimals."""
+    """Return a number's text without thousands separators, and with a point before its decimals.
+
+    Of `1,200` the comma separates thousands; of `29,50` and `1.234,56` it is the decimal one.
+    """
     if THOUSANDS.fullmatch(text):
         return text.replace(",", "")
-    return text.replace(",", ".") if DECIMAL_COMMA.fullmatch(text) else text
+    return text.replace(".", "").replace(",", ".") if DECIMAL_COMMA.fullmatch(text) else text
 
 
 def as_int(answer: Any) -> int:
@@ -235,6 +238,11 @@ def _mapping(row: Any) -> dict:
     if isinstance(row, Mapping):
         return dict(row)
     return row.asDict() if hasattr(row, "asDict") else dict(enumerate(row))
+
+
+def _is_time(value: Any) -> bool:
+    """True for a time or span of Python; NumPy gives a number where nanoseconds have none."""
+    return isinstance(value, date | timedelta)
 
 
 def _is_missing(value: Any) -> bool:

@@ -1,67 +1,102 @@
 """Finds what an answer leaves behind besides its result: in its arguments, and in the session.
 
-A check looks at what an answer returns or writes. Whoever calls a function also counts on its own
-lists and dictionaries, and every other query on the session's settings and tables. So each check
-watches these, for every exercise alike.
+A check looks at what an answer returns or writes. Whoever calls a function also counts on the lists
+and dictionaries that it lends, and every other query on the session's settings and tables. So these
+are watched in every check, whatever it looks at itself.
 """
 
 import functools
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from copy import deepcopy
 from types import FunctionType
 from typing import Any
 
-from lab_env.course.checking import expect
+from py4j.protocol import Py4JError
 
-SHARED = (list, dict, set)  # arguments that a function can change in place
+from lab_env.course.checking import expect
+from lab_env.platform.errors import LabError
+
+PLAIN = (str, int, float, bool, bytes, type(None))
 HUDIS = ("spark.sql.parquet.",)  # Hudi's own readers switch these for the session
 
 
 def watched(answer: Any) -> Any:
-    """Return the answer; its functions raise NotYet if they change an argument in place."""
+    """Return the answer; its functions raise NotYet if they change a list, dictionary or set.
+
+    Only functions are watched: a class, a generator and a functools.partial stay as they are.
+    """
     if isinstance(answer, FunctionType):
         return _watched(answer)
     return type(answer)(map(watched, answer)) if type(answer) in (list, tuple) else answer
 
 
+def unwatched(function: Any) -> Any:
+    """Return the learner's own function, for a check that copies or pickles it."""
+    return getattr(function, "watches", function)
+
+
 def _watched(function: FunctionType) -> Callable:
     @functools.wraps(function)
     def call(*given: Any, **named: Any) -> Any:
-        lent = [value for value in (*given, *named.values()) if type(value) in SHARED]
-        before = deepcopy(lent) if lent else lent
+        lent = [*given, *named.values()]
+        before = [_content(value) for value in lent]
         result = function(*given, **named)
         for was, now in zip(before, lent, strict=True):
             expect(
-                was == now,
-                "`{}` changes the {} that it is given: from {} to {}. Its caller still needs the "
-                "old one. Work on a copy.",
+                was == _content(now),
+                "`{}` changes the {} that it is given; it is {} now. Its caller still needs it as "
+                "it was. Work on a copy.",
                 function.__name__,
                 type(now).__name__,
-                _short(was),
                 _short(now),
             )
         return result
 
+    vars(call)["watches"] = function
     return call
+
+
+def _content(value: Any) -> Any:
+    """Return what a list, dictionary or set holds, to compare; of anything else its identity."""
+    if type(value) in (list, tuple):
+        return [_content(item) for item in value]
+    if type(value) is dict:
+        return [(key, _content(item)) for key, item in value.items()]
+    if type(value) is set:
+        return set(map(id, value))
+    return (type(value), value) if isinstance(value, PLAIN) else id(value)
 
 
 @contextmanager
 def session_left_as_found(spark: Any) -> Generator[None]:
     """Expect after the body the settings from before it, and no view in front of a table.
 
+    What the body has changed is put back.
+
     Args:
         spark: the notebook's session; None if it has none.
 
     Raises:
         NotYet: a setting of the session has changed, or a table's name now means a temporary view.
+        LabError: Spark does not answer.
     """
     if spark is None:
         yield
         return
-    before, hidden = _settings(spark), _hidden(spark)
-    yield
-    changed = sorted({pair.partition(" -> ")[0] for pair in _settings(spark) ^ before})
+    settings, hidden = _session(spark)
+    try:
+        yield
+    finally:
+        settings_now, hidden_now = _session(spark)
+        changed = sorted({name for name, _ in settings.items() ^ settings_now.items()})
+        for name in changed:
+            if name in settings:
+                spark.conf.set(name, settings[name])
+            else:
+                spark.conf.unset(name)
+        new = sorted(hidden_now - hidden)
+        for name in new:
+            spark.catalog.dropTempView(name)
     expect(
         not changed,
         "Your code changes {} for the whole session. Other queries of this session count on it. "
@@ -69,26 +104,28 @@ def session_left_as_found(spark: Any) -> Generator[None]:
         " and ".join(f"`{name}`" for name in changed),
     )
     expect(
-        not (new := _hidden(spark) - hidden),
+        not new,
         "Your code makes a temporary view with the name of a table: `{}`. Whoever asks for the "
         "table now gets the view. Take a name of your own.",
-        ", ".join(sorted(new)),
+        ", ".join(new),
     )
 
 
-def _settings(spark: Any) -> set[str]:
-    """Return the session's own settings as text, `name -> value`; one call of the JVM."""
-    text = spark._jsparkSession.sessionState().conf().getAllConfs().mkString("\n")
-    return {line for line in text.splitlines() if not line.startswith(HUDIS)}
+def _session(spark: Any) -> tuple[dict[str, str], set[str]]:
+    """Return the session's settings, and the temporary views that hide a table.
 
-
-def _hidden(spark: Any) -> set[str]:
-    """Return the names of temporary views that hide a table of the current database."""
-    catalog = spark._jsparkSession.sessionState().catalog()
-    views = catalog.listLocalTempViews("*").mkString(",").replace("`", "").split(",")
-    place = catalog.getCurrentDatabase()
-    tables = catalog.externalCatalog().listTables(place).mkString(",").split(",")
-    return (set(views) & set(tables)) - {""}
+    One call of the JVM for each: an entry by itself would cost several.
+    """
+    try:
+        state = spark._jsparkSession.sessionState()
+        lines = state.conf().getAllConfs().mkString("\n").splitlines()
+        pairs = [line.partition(" -> ") for line in lines if not line.startswith(HUDIS)]
+        views = state.catalog().listLocalTempViews("*").mkString(",").replace("`", "").split(",")
+        place = state.catalog().getCurrentDatabase()
+        tables = state.catalog().externalCatalog().listTables(place).mkString(",").split(",")
+    except (Py4JError, OSError) as error:
+        raise LabError("Spark's session does not answer.", "restart the kernel.") from error
+    return {name: value for name, _, value in pairs}, (set(views) & set(tables)) - {""}
 
 
 def _short(value: Any) -> str:

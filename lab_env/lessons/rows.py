@@ -73,8 +73,8 @@ def expect_rows(
     more = [name for name in types if name not in wanted.columns and not name.startswith("_hoodie")]
     expect(
         may_have_more or not more,
-        "The column `{}` is there, too; nobody asked for it.",
-        ", ".join(more),
+        "There are columns that nobody asked for: {}.",
+        named(more),
     )
     with ThreadPoolExecutor(1) as meanwhile:
         right_rows = meanwhile.submit(wanted.collect)

@@ -9,21 +9,27 @@ from lab_env.tables.hudi.timeline import Instant
 
 def completed_instants(lab, path: str) -> frozenset[Instant]:
     """Return the completed instants of a table, archived ones too; none if there is no table."""
-    if not lab.files(path):
+    if not lab.files(f"{path}/.hoodie/timeline"):
         return frozenset()
     table = lab.xray(path)
     return frozenset(found for found in (*table.history, *table.instants) if found.completed)
 
 
 def expect_added(
-    lab, path: str, before: Collection[Instant], writes: int = 1, services: Collection[str] = ()
+    lab,
+    path: str,
+    before: Collection[Instant],
+    writes: int = 1,
+    services: Collection[str] = (),
+    why: str = "",
 ) -> None:
     """Check that a table has its earlier instants, and beside them only the writes that are due.
 
     Args:
         before: the completed instants before the learner's function ran.
-        writes: how many writes are due.
+        writes: how many commits are due.
         services: actions of table services that may have run, too.
+        why: a sentence on what is wrong with several commits.
 
     Raises:
         NotYet: history is gone, there are more writes, or a service ran that nobody asked for.
@@ -32,17 +38,18 @@ def expect_added(
     for found in before:
         expect(
             after.pop((found.requested, found.action), None),
-            "The rows are right, but the table has lost its history: the {} of before your write "
-            "is gone. Time travel and incremental queries need it. Which mode adds to a table?",
+            "The rows are right, but the table has lost its history: an earlier {} is gone. Time "
+            "travel and incremental queries need it. Add to the table.",
             found.action,
         )
     new = [found.action for found in after.values() if found.writes]
     expect(
         len(new) <= writes,
-        "The rows are right, but your function made {} commits where {} is enough: {}.",
+        "The rows are right, but they took {} commits, not {}: {}. {}",
         len(new),
         writes,
         named(new),
+        why,
     )
     others = {found.action for found in after.values() if not found.writes} - {*services}
     expect(

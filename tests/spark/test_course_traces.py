@@ -2,10 +2,12 @@
 
 from types import SimpleNamespace
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from lab_env.course.checking import NotYet
-from lab_env.course.traces import session_left_as_found, watched
+from lab_env.course.traces import session_left_as_found, unwatched, watched
 
 
 def empties(batches, **options):
@@ -29,6 +31,8 @@ def test_an_argument_that_is_changed_in_place_is_named(changes):
     with pytest.raises(NotYet, match=f"`{changes.__name__}` changes the (list|dict)"):
         watched([changes])[0]([[2, 1]], limits={"all": 0})
     watched(copies)([[2, 1]], limits={"all": 0})
+    watched(copies)([[2, 1], object(), np.zeros(2), iter([1])], rows=pd.DataFrame({"a": [1]}))
+    assert unwatched(watched(copies)) is copies
 
 
 def test_what_is_no_function_is_handed_on_as_it_is():
@@ -39,12 +43,13 @@ def test_what_is_no_function_is_handed_on_as_it_is():
 def test_a_changed_setting_is_named_and_one_that_is_put_back_is_not(spark):
     name = "hoodie.datasource.query.type"
     in_words = pytest.raises(NotYet, match=rf"`{name}` for the whole session")
-    with in_words, session_left_as_found(spark):
-        spark.conf.set(name, "read_optimized")
+    for _ in range(2):  # what was changed is put back, so the next run is refused as well
+        with in_words, session_left_as_found(spark):
+            spark.conf.set(name, "read_optimized")
+        assert spark.conf.get(name, "") == ""
     with session_left_as_found(spark):
         spark.conf.set(name, "snapshot")
-        spark.conf.set(name, "read_optimized")
-    spark.conf.unset(name)
+        spark.conf.unset(name)
 
 
 def test_a_view_in_front_of_a_table_is_named_and_any_other_is_not(spark):
@@ -54,7 +59,8 @@ def test_a_view_in_front_of_a_table_is_named_and_any_other_is_not(spark):
     in_words = pytest.raises(NotYet, match=r"the name of a table: `bills`")
     with in_words, session_left_as_found(spark):
         spark.range(1).createOrReplaceTempView("bills")
-    for kind in ("VIEW bills", "VIEW new_bills", "TABLE bills"):
+    assert spark.table("bills").first().id == 1
+    for kind in ("VIEW new_bills", "TABLE bills"):
         spark.sql(f"DROP {kind}")
 
 

@@ -62,7 +62,8 @@ def test_true_is_true(yes):
     ("answer", "number"),
     [
         ("29,50", "29.50"), ("0,125", "0.125"), ("1,200", "1200"), ("-1,200.5", "-1200.5"),
-        ("12,34,56", None), ("1.234,56", None), ("1,20 EUR", None), (0.1 + 0.2, "0.3"),
+        ("12,34,56", None), ("1.234,56", "1234.56"), ("1,20 EUR", None), (0.1 + 0.2, "0.3"),
+        (1764100000123457.0, "1764100000123457"),
     ],
 )  # fmt: skip
 def test_a_number_is_read_as_it_is_meant_or_not_at_all(answer, number):
@@ -79,6 +80,7 @@ def test_numpys_times_are_times(unit):
     assert plain(np.timedelta64(5_000_000_000, "ns").astype(f"m8[{unit}]")) == timedelta(seconds=5)
     assert plain(pd.Timedelta(seconds=5)) == timedelta(seconds=5)
     assert plain(np.datetime64("NaT", unit)) is None
+    assert as_text(np.datetime64("2026-11-20")) == "2026-11-20"
 
 
 def test_batches_readers_and_columns_are_tables():

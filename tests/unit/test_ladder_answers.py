@@ -6,7 +6,7 @@ import linecache
 import pytest
 
 from lab_env.course.copies import LESSONS, name_of
-from lab_env.course.source import check_call
+from lab_env.course.source import check_call, without_check
 from lab_env.lab.job.packing import Session, pack, unpack
 from lab_env.lab.ladder import answers
 from lab_env.lab.ladder.answers import find_answer, needed
@@ -132,3 +132,16 @@ def test_a_session_of_either_process_is_replaced_by_that_of_the_other():
     assert unpack(pack(bound=True, f=names["outer"]), 7)["f"]() == (7, 7)
     with pytest.raises(LabError, match="uses `spark` of this notebook"):
         pack(f=names["outer"])
+
+
+@pytest.mark.parametrize(
+    ("cell", "solution"),
+    [
+        ("n = 4\nlab.check('04.2', n)", "n = 4"),
+        ("n = 4; lab.check('04.2', n)", "n = 4"),
+        ("n = 4; lab.check('04.2', n); m = 5", "n = 4; m = 5"),
+        ("é = 4; lab.check(\n    '04.2', é\n)  # mine\nm = 5", "é = 4\nm = 5"),
+    ],
+)
+def test_a_solution_is_its_cell_without_the_check_alone(cell, solution):
+    assert without_check(cell) == solution

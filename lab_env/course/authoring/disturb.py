@@ -57,8 +57,7 @@ def off(value: Any) -> Any:
         case date():
             return value + timedelta(days=1)
         case str():
-            other = value[:1].swapcase() + value[1:]
-            return other if other != value else f"{value}x"
+            return f"{value}x"
     return value
 
 

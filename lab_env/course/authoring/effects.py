@@ -6,8 +6,8 @@ look at that effect; or nobody can miss it, and a cell with the option `harmless
 """
 
 import functools
+import inspect
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
@@ -31,9 +31,9 @@ class Call:
     def run(self) -> Any:
         return self.function(*self.given, **self.named)
 
-    def with_argument(self, place: int, value: Any) -> "Call":
-        given = (*self.given[:place], value, *self.given[place + 1 :])
-        return Call(self.function, given, self.named, self.lab)
+    def with_argument(self, bound: inspect.BoundArguments, argument: str, value: Any) -> "Call":
+        other = inspect.BoundArguments(bound.signature, bound.arguments | {argument: value})
+        return Call(self.function, other.args, other.kwargs, self.lab)
 
     def tables(self) -> list[str]:
         """Return the paths among the arguments, and those of the tables that they name."""
@@ -48,14 +48,15 @@ class Call:
 
     def before(self) -> Iterator[tuple[str, "Call"]]:
         """Yield the disturbances of the input: the rows and the checkpoint."""
-        names = self.function.__code__.co_varnames
-        for place, value in enumerate(self.given):
+        bound = inspect.signature(self.function).bind(*self.given, **self.named)
+        for argument, value in bound.arguments.items():
             if type(value).__name__ == "DataFrame" and hasattr(value, "isStreaming"):
                 for name, change in changes_of(value):
                     if name in ("a row less", "a column more", "every row twice"):
-                        yield f"given {name}", self.with_argument(place, change(value))
-            if names[place] == "checkpoint":
-                yield "its checkpoint elsewhere", self.with_argument(place, f"{value}-elsewhere")
+                        yield f"given {name}", self.with_argument(bound, argument, change(value))
+            if argument == "checkpoint":
+                other = self.with_argument(bound, argument, f"{value}-elsewhere")
+                yield "its checkpoint elsewhere", other
 
     def after(self, result: Any, written: list[str]) -> Iterator[tuple[str, Callable[[], Any]]]:
         """Yield the disturbances of what the call returned, changed and wrote."""
@@ -90,6 +91,7 @@ class Disturbed:
         self.effect = effect
         self.names: dict[str, None] = {}
         self.happened = False
+        self.broken = ""  # how the disturbance itself failed
 
     def wrap(self, answer: Any, prefix: str = "") -> Any:
         if isinstance(answer, FunctionType):
@@ -111,11 +113,19 @@ class Disturbed:
             if not self.effect:
                 self.names[prefix + name] = None
             elif self.effect == prefix + name:
-                with suppress(NothingChanged):
-                    changed = change()
-                    self.happened = True
-                    return changed
+                return self._made(change, otherwise)
         return otherwise
+
+    def _made(self, change: Callable[[], Any], otherwise: Any) -> Any:
+        try:
+            changed = change()
+        except NothingChanged:
+            return otherwise
+        except Exception as error:
+            self.broken = f"{type(error).__name__}: {error}"
+            raise
+        self.happened = True
+        return changed
 
     def _function(self, function: FunctionType, prefix: str) -> Callable:
         @functools.wraps(function)

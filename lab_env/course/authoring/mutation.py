@@ -122,9 +122,10 @@ def _left(ids: list[str], facts: list[dict[str, Any]]) -> dict[str, dict[str, in
     begins: dict[str, dict[str, int]] = {}
     for name in ids:
         for family in FAMILIES:
-            tried = _of(name, family, facts)
-            if not tried or len(tried) <= tried[-1]["of"]:  # the first says only how many there are
-                begins.setdefault(name, {})[family] = max(len(tried) - 1, 0)
+            found = _of(name, family, facts)
+            tried = sum("mutant" in fact for fact in found)
+            if not found or tried < found[-1]["of"]:
+                begins.setdefault(name, {})[family] = tried
     return begins
 
 
@@ -180,6 +181,8 @@ def try_mutants(exercise_id: str, family: str, begin: int, namespace: dict[str, 
         began = time.monotonic()
         disturbed = Disturbed(exercises.lab, mutant.change) if family == EFFECTS else None
         kind, text = outcome_of(mutant.code, exercise, exercises, namespace, disturbed)
+        if disturbed and disturbed.broken:
+            raise LabError(f"{exercise_id}, {mutant.change}: {disturbed.broken}")
         if disturbed and not disturbed.happened:
             kind = ABSENT
         dead = not _runs(namespace.get("spark"))

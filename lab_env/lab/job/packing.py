@@ -1,6 +1,5 @@
 """Pickles the learner's functions for another process."""
 
-import inspect
 import io
 import pickle
 import sys
@@ -9,6 +8,7 @@ from pathlib import Path
 from types import CodeType, FunctionType
 from typing import Any
 
+from lab_env.course.traces import unwatched
 from lab_env.platform.errors import LabError
 from lab_env.platform.processes.state import folder
 
@@ -30,7 +30,7 @@ def pack(bound: bool = False, **functions: Callable) -> bytes:
     Raises:
         LabError: an argument is not a function, or uses a value bound to this process.
     """
-    functions = {name: inspect.unwrap(function) for name, function in functions.items()}
+    functions = {name: unwatched(function) for name, function in functions.items()}
     for name, function in functions.items():
         if not callable(function):
             raise LabError(

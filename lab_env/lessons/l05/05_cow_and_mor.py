@@ -278,7 +278,7 @@ assert files_to_open == [1, 2]
 #
 # Complete the function. It deletes the given orders from the existing table at `path`; `rows` has all
 # columns of the table. Hudi has [several ways](https://hudi.apache.org/docs/write_operations#delete).
-# The deletes are newer than the rows, so choose any.
+# The deletes are newer than the rows, so choose any; one commit deletes them all.
 
 
 # %% exercise="05.2"
@@ -341,6 +341,10 @@ def erase(rows, path, table_type):
 # without .options(ORDERS, QUICK): the table keeps its keys
 # without **ORDERS in rows.write.format('hudi').options: the table keeps its keys
 # without **QUICK in rows.write.format('hudi').options: the same rows go; SQL does without it, too
+
+
+# %% harmless="05.2"
+# given a column more: a delete needs the keys of its rows alone
 
 # %% [markdown]
 # The ways differ for late events: the operation `delete` ignores the ordering value, while an upsert with

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F
 from lab_env.course.answers import as_int, as_pair, kind_of
 from lab_env.course.checking import check, expect
 from lab_env.lessons.l08.figures import metadata_parts, watch_lookup
-from lab_env.lessons.rows import expect_rows, keys_of, named, rows_at
+from lab_env.lessons.rows import expect_rows, keys_of, named, rows_at, without_hudis
 from lab_env.lessons.table_copies import scratch_copy
 from lab_env.lessons.timelines import completed_instants, expect_added
 from lab_env.pipeline.options import DEMO_OPTIONS
@@ -51,6 +51,7 @@ def upserts_by_index(lab, upsert):
     )
     wanted = first.where("order_id <> 'O-3'").union(paid).union(moved)
     expect_rows(_placed(rows_at(lab, path)), _placed(wanted), "place")
+    expect_added(lab, path, (), writes=3)
     expect(
         metadata_parts(lab.xray(path)).empty,
         "Your write did not get the options: the check switched the metadata table off in "
@@ -92,6 +93,7 @@ def writes_listed(lab, write_listed):
         "day, was not found and is still there. Which index type looks into the list?",
     )
     expect_rows(found, first.where("order_id <> 'O-3'"))
+    expect_added(lab, path, (), writes=2)
     return "Your write keeps the list of keys, and finds its rows by it."
 
 
@@ -217,4 +219,5 @@ def _orders(lab, which: str, status: str, day: str, hour: int):
 
 def _placed(rows):
     """Add a key column `place`, because an order may be in two table partitions."""
-    return rows.select("*", F.expr("order_id || ' in ' || partition_date").alias("place"))
+    place = F.expr("order_id || ' in ' || partition_date").alias("place")
+    return without_hudis(rows).select("*", place)

@@ -180,6 +180,7 @@ def board_of_a_true_state(lab, show_board):
     table = _two_commits(lab)
     path = scratch_copy(lab, table.before, "board")
     with _names(lab, path) as names:
+        own = lab.spark.conf.get(QUERY_TYPE, None)
         lab.spark.conf.set(QUERY_TYPE, "read_optimized")
         try:
             with _session_left_alone(lab):
@@ -188,7 +189,7 @@ def board_of_a_true_state(lab, show_board):
                 for name, which in zip(names, ("the table", "its _ro name"), strict=True):
                     _expect_board(which, show_board(name), {"new": 209, "paid": 10})
         finally:
-            lab.spark.conf.unset(QUERY_TYPE)
+            lab.spark.conf.set(QUERY_TYPE, own) if own else lab.spark.conf.unset(QUERY_TYPE)
     return (
         "Your board shows new 209.00, paid 10.00, for both names: the newest commit, and all of "
         "it. Whichever name it was given, it shows a state that the table really had."

@@ -267,6 +267,9 @@ def parsed(changes):
     return changes.withColumn("cents", F.get_json_object("after", "$.cents").cast("bigint"))
 
 
+# %% harmless="12.1"
+# a column more: the lesson takes four columns, by their names
+
 # %%
 lab.use_reference("12.1")
 
@@ -662,6 +665,10 @@ def deltas(changes):
     return changes.selectExpr("after.customer_id", "after.cents").toPandas()
 
 
+# %% harmless="12.3"
+# a column more: the job takes two columns, by their names
+# cents as int: these sums fit, and the table takes them as BIGINT
+
 # %% [markdown]
 # Where does the new total come from? The picture leads from the old revenue of all customers to the new one. Your
 # function returns each step, for one kind of change; the new total is a full recompute.
@@ -803,6 +810,9 @@ def write_totals(moved, upto, path):
     ):
         spark.sql(statement)
 
+
+# %% harmless="12.4"
+# given a column more: the function takes two columns of `moved`, by their names
 
 # %% [markdown]
 # The job is your two functions, one after the other. It adds to the totals each time, so run the next cell only
@@ -976,6 +986,10 @@ def begin_of_next_run(totals=revenue_path):
 
 # %% equivalent="12.5"
 # 0 → -1: the row has one value, the first and the last
+
+
+# %% harmless="12.5"
+# off by one unit: no commit lies between the two times
 
 # %% name="once-each"
 lab.use_reference("12.5")

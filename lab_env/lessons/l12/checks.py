@@ -46,7 +46,7 @@ def images_as_columns(lab, parsed):
         gone = real.withColumn("op", F.lit("d")).withColumn("after", none)
         changes = as_dataframe(parsed(real.union(born).union(gone)), "the changes")
         _expect_images(changes)
-        rows = changes.select("op", "before", "after").collect()
+        rows = changes.select(*COLUMNS).collect()
         found: list[tuple[Any, ...]] = [
             (row.op, _image(row.before), _image(row.after)) for row in rows
         ]
@@ -87,6 +87,11 @@ def images_as_columns(lab, parsed):
             table,
             wrong.total(),
             len(found),
+        )
+        expect(
+            {row.ts_ms for row in rows} == {paid},
+            "{}: `ts_ms` is no longer the time of the change, by which the lesson sorts.",
+            table,
         )
     return (
         f"{len(orders)} payments of each table: the images agree with the rows before and after "
@@ -346,7 +351,8 @@ def totals_with_their_bookmark(lab, write_totals):
             )
         due = [(name, after[name].cents, after[name].upto) for name in {**before, **moved}]
         expect_rows(rows_at(lab, path), lab.spark.createDataFrame(due, TOTALS), "customer_id")
-        expect_added(lab, path, instants)
+        alone = "A job that dies between them leaves totals without their bookmark."
+        expect_added(lab, path, instants, why=alone)
         expect(
             not any("/.hoodie/metadata/" in file.key for file in lab.files(path)),
             "The totals are right, but the table has a metadata table now, which the options "

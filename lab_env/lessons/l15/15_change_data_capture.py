@@ -995,7 +995,7 @@ def delete_orders(order_ids, path):
 
 
 # %% wrong="15.4"
-# expect: 3 commits where 1 is enough
+# expect: took 3 commits, not 1
 def delete_orders(order_ids, path):
     for order_id in order_ids:
         gone = spark.read.format("hudi").load(path).where(F.col("order_id") == order_id)

@@ -1,6 +1,5 @@
 """Checks of lesson 17: restarts, a table repair, a custom sink, missing messages, a lost file."""
 
-import inspect
 import secrets
 from collections import Counter, deque
 from collections.abc import Callable, Generator, Mapping
@@ -16,6 +15,7 @@ from pyspark.sql import functions as F
 
 from lab_env.course.answers import Unreadable, as_int, as_list
 from lab_env.course.checking import check, expect
+from lab_env.course.traces import unwatched
 from lab_env.lessons.hudi_rs import rows_of
 from lab_env.lessons.l17.damage import RIGHT
 from lab_env.lessons.l17.receipts import (
@@ -351,7 +351,7 @@ def new_process(function: FunctionType) -> Callable:
     callees use as variables, closures, defaults or attributes. So a call of the copy changes
     nothing that a later copy could see.
     """
-    function = inspect.unwrap(function)
+    function = unwatched(function)
     names: dict = dict(function.__globals__)
     copies: dict[int, Any] = {}  # by the identity of the original
 

@@ -472,7 +472,7 @@ def write_now(corrections, batch):
 
 
 # %% wrong="18.2"
-# expect: nobody asked for it
+# expect: nobody asked for
 def write_now(corrections, batch):
     busy = batch.select("partition_date").distinct().withColumn("busy", F.lit(True))
     return corrections.join(busy, "partition_date", "left").where("busy IS NULL")

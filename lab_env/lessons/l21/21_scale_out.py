@@ -323,8 +323,8 @@ assert not four.missing and four.stale > 0
 #
 # The topic `orders` has one partition, and you cannot change it: other teams rely on it. Write the function that
 # brings a topic's events into a table and returns the running query. Every core must parse, and the table must have
-# the newest version of every order. `**options` go to the source. Hudi's own sink writes: it leaves the batch's number
-# in each commit, which you will need. You may use `read_topic`, `parse` and `start_upsert`.
+# the newest version of every order. `**options` go to the source. Let Hudi's own sink write: its commits name their
+# batch. You may use `read_topic`, `parse` and `start_upsert`.
 
 
 # %% exercise="21.1"
@@ -448,8 +448,8 @@ print("the ledger agrees:", ledger.ok)
 batches
 
 # %% [markdown]
-# The worker reported the death at once and started another executor. Every batch is there once, with one commit.
-# (*rows read* counts a second try that succeeded, too, so it can be more than the messages.)
+# The worker reported the death and started another executor. Every batch is there once, with one commit.
+# (*rows read* also counts second tries that succeeded.)
 #
 # ### Exercise 21.2 · What was done twice?
 
