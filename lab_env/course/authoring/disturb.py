@@ -16,6 +16,10 @@ from lab_env.platform import store
 
 Change = tuple[str, Callable[[Any], Any]]
 HELPER = "helper"
+META = tuple(
+    f"_hoodie_{name}"
+    for name in ("commit_time", "commit_seqno", "record_key", "partition_path", "file_name")
+)
 
 
 def changes_of(value: Any) -> Iterator[Change]:
@@ -223,7 +227,7 @@ def changes_of_table(lab: Any, path: str) -> Iterator[tuple[str, Callable[[], No
     if not properties:
         return
     rows = spark.read.format("hudi").load(path)
-    rows = rows.select([name for name in rows.columns if not name.startswith("_hoodie_")])
+    rows = rows.drop(*META)
 
     def write(frame: Any, mode: str) -> None:
         options = _options(properties)

@@ -122,7 +122,7 @@ class Disturbed:
         except NothingChanged:
             return otherwise
         except Exception as error:
-            self.broken = f"{type(error).__name__}: {error}"
+            self.broken = f"{type(error).__name__}: {error}".partition("\n")[0]
             raise
         self.happened = True
         return changed

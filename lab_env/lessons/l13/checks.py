@@ -238,6 +238,7 @@ def merges_logs(lab, merge_logs):
         if deltacommits == 1:
             shipped = _orders(lab, "id < 30", "'shipped'", minute=2)
             _append(shipped, copy, MERGE_ON_READ | {"hoodie.table.name": _name(path)})
+        instants = completed_instants(lab, copy)
         commits = {instant.requested for instant in lab.xray(copy).instants}
         before, base_before = _rows(lab, copy), _counted(_rows(lab, copy, READ_OPTIMISED))
         merge_logs(copy)
@@ -275,6 +276,7 @@ def merges_logs(lab, merge_logs):
             "The logs are merged, but the table has a metadata table now, which the options "
             "`QUICK` switch off. Pass them on.",
         )
+        expect_added(lab, copy, instants)
         said.append((_words(base_before), base))
     return (
         f"Before, a read-optimised query said {said[0][0]}. Now it says {said[0][1]}, as the "

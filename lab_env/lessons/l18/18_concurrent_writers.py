@@ -309,6 +309,9 @@ def lock_options(job, table):
     }
 
 
+# %% harmless="18.1"
+# an entry more: a job may have further options
+
 # %%
 from IPython.display import HTML
 

@@ -521,6 +521,11 @@ alert = {"alert": "OrdersLate", "expr": "shop_messages_behind > 100", "for": "3s
 # %% equivalent="19.2"
 # without 'alert': 'OrdersLate': a rule without a name gets one
 
+
+# %% harmless="19.2"
+# an entry less: a rule without a name gets one
+# alert: off by one unit: the rule may have any name
+
 # %% [markdown]
 # Now the real thing: your rule goes to the running Prometheus, and the stream hangs again.
 #
@@ -730,6 +735,14 @@ def find_wrong(rows, books):
 # without .select('partition_date'): no other column of the answer is read
 # SQL rows = orders → rows <= orders: never fewer rows than keys, and these are as many as the orders
 # SQL keys = orders → keys >= orders: never more keys than rows, and these are as many as the orders
+
+
+# %% harmless="19.3"
+# a column more: the days are taken from `partition_date`
+# a column renamed in case: days are days, in whichever column
+# a row twice: a day that is reported twice is wrong once
+# partition_date off by one unit: of a day with more text the first ten letters count, as in a timestamp
+# two rows' partition_date exchanged: the days come in no order
 
 # %%
 from lab_env.lessons.l19.checks import days_of
