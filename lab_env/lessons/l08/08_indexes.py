@@ -805,11 +805,6 @@ number = files_read(fast)
 fast = ask("amount >= 989.50").withColumn("amount", F.col("amount").cast("double"))
 number = files_read(fast)
 
-# %% equivalent="08.4"
-# without fast = spark.read.format('hudi').load(in … mount >= 989.50'): the notebook has the right `fast` from before
-# without number = files_read(fast): the notebook has the right `number` from before
-
-
 # %% harmless="08.4"
 # element 1: a column more: the board shows three other columns
 # element 1: order_ts as string: the board shows three other columns
