@@ -652,6 +652,10 @@ def stream_once(path, folder, checkpoint):
 # %% equivalent="11.4"
 # without .format('parquet'): Parquet is Spark's default
 
+
+# %% harmless="11.4"
+# the query is stopped: it has ended by itself
+
 # %% [markdown]
 # We call it twice, and between the calls one more order changes:
 

@@ -260,8 +260,9 @@ def made_up_images(chosen: random.Random) -> list[tuple[Image | None, Image | No
         else:
             after = (order, at, new, now) if new else None
         made.append(((order, at, old, was) if old else None, after))
-    once, twice = [("O-98", NAMES[1], status, 700) for status in ("new", "paid")]
-    made += [(None, once), (once, twice), (twice, ("O-98", NAMES[1], "cancelled", 700))]
+    steps = (("new", 700), ("paid", 900), ("cancelled", 900))
+    images = [None, *(("O-98", NAMES[1], status, cents) for status, cents in steps)]
+    made += pairwise(images)  # several changes of one order, none of which says it all
     chosen.shuffle(made)
     return made
 
