@@ -51,7 +51,7 @@ def test_a_list_of_several_comes_in_another_order():
 
 
 def _facts(frame):
-    """What can differ between two frames: names, types and rows, without their order."""
+    """Return what a change can alter in a frame: names, types and rows, without their order."""
     if isinstance(frame, pd.DataFrame):
         rows = [tuple(map(str, row)) for row in frame.itertuples(index=False)]
         return tuple(frame.columns), Counter(rows)

@@ -13,6 +13,7 @@ from typing import Any
 import pandas as pd
 
 from lab_env.platform import store
+from lab_env.tables.hudi.reader import PROPERTIES, parse_properties
 
 Change = tuple[str, Callable[[Any], Any]]
 HELPER = "helper"
@@ -24,9 +25,9 @@ META = tuple(
 
 def changes_of(value: Any) -> Iterator[Change]:
     """Yield the disturbances of a function's result, or of an answer that is a plain value."""
-    if _is_spark(value, "DataFrame"):
+    if is_spark(value, "DataFrame"):
         yield from _of_dataframe(value)
-    elif _is_spark(value, "StreamingQuery"):
+    elif is_spark(value, "StreamingQuery"):
         yield "the query is stopped", _stopped
     elif isinstance(value, pd.DataFrame):
         yield from _of_pandas(value)
@@ -34,7 +35,8 @@ def changes_of(value: Any) -> Iterator[Change]:
         yield from _of_plain(value)
 
 
-def _is_spark(value: Any, name: str) -> bool:
+def is_spark(value: Any, name: str) -> bool:
+    """True for an object of Spark, in its classic or its Connect form; imports no Spark."""
     kinds = [kind for kind in type(value).__mro__ if kind.__name__ == name]
     return any(kind.__module__.startswith("pyspark") for kind in kinds)
 
@@ -264,11 +266,10 @@ def changes_of_table(lab: Any, path: str) -> Iterator[tuple[str, Callable[[], No
 
 def _properties(lab: Any, path: str) -> dict[str, str]:
     try:
-        text = store.read(lab.endpoints, f"{store.key_of(path)}/.hoodie/hoodie.properties").decode()
+        text = store.read(lab.endpoints, f"{store.key_of(path)}/{PROPERTIES}").decode()
     except Exception:  # no Hudi table
         return {}
-    lines = [line.partition("=") for line in text.splitlines() if not line.startswith("#")]
-    return {name: value.replace("\\:", ":") for name, _, value in lines}
+    return parse_properties(text)
 
 
 def _options(properties: Mapping[str, str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
-from lab_env.course.authoring.disturb import changes_of, changes_of_table
+from lab_env.course.authoring.disturb import changes_of, changes_of_table, is_spark
 
 
 class NothingChanged(Exception):
@@ -50,7 +50,7 @@ class Call:
         """Yield the disturbances of the input: the rows and the checkpoint."""
         bound = inspect.signature(self.function).bind(*self.given, **self.named)
         for argument, value in bound.arguments.items():
-            if type(value).__name__ == "DataFrame" and hasattr(value, "isStreaming"):
+            if is_spark(value, "DataFrame"):
                 for name, change in changes_of(value):
                     if name in ("a row less", "a column more", "every row twice"):
                         yield f"given {name}", self.with_argument(bound, argument, change(value))
@@ -136,7 +136,7 @@ class Disturbed:
             result = (self._one_of(changed, one, prefix) if self.effect else one).run()
             after = self._files(one)
             written = [path for path, files in after.items() if files != before.get(path)]
-            if not self.effect and (written or type(result).__name__ == "StreamingQuery"):
+            if not self.effect and (written or is_spark(result, "StreamingQuery")):
                 self._one_of(((name, None) for name, _ in one.before()), None, prefix)
             return self._one_of(one.after(result, written), result, prefix)
 

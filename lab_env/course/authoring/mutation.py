@@ -181,12 +181,13 @@ def try_mutants(exercise_id: str, family: str, begin: int, namespace: dict[str, 
         began = time.monotonic()
         disturbed = Disturbed(exercises.lab, mutant.change) if family == EFFECTS else None
         kind, text = outcome_of(mutant.code, exercise, exercises, namespace, disturbed)
-        if disturbed and disturbed.broken:
-            raise LabError(f"{exercise_id}, {mutant.change}: {disturbed.broken}")
-        if disturbed and not disturbed.happened:
-            kind = ABSENT
         dead = not _runs(namespace.get("spark"))
-        kind = ENDED if dead else kind
+        if dead:
+            kind = ENDED
+        elif disturbed and disturbed.broken:
+            raise LabError(f"{exercise_id}, {mutant.change}: {disturbed.broken}")
+        elif disturbed and not disturbed.happened:
+            kind = ABSENT
         seconds = round(time.monotonic() - began, 1)
         report(**about, mutant=mutant.change, outcome=kind, text=text, seconds=seconds)
         if dead:

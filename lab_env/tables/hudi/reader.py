@@ -54,7 +54,7 @@ def read_table(files: TableFiles, since: Snapshot | None = None) -> Snapshot:
     informative = [key for key, instant in timeline.items() if _has_metadata(instant)]
     contents = _read_all(files, [PROPERTIES, *informative, *filter(is_manifest, sizes)])
     contents |= _read_all(files, valid_files(contents))
-    properties = _parse_properties(contents.get(PROPERTIES, b"").decode())
+    properties = parse_properties(contents.get(PROPERTIES, b"").decode())
     version = int(properties.get("hoodie.table.version", 0))
     if version < 8:
         raise UnsupportedTable(
@@ -104,7 +104,7 @@ def _read_all(files: TableFiles, keys: Iterable[str]) -> dict[str, bytes]:
         return {key: content for key, content in zip(keys, contents, strict=True) if content}
 
 
-def _parse_properties(text: str) -> dict[str, str]:
+def parse_properties(text: str) -> dict[str, str]:
     lines = (line for line in text.splitlines() if "=" in line and line[0] != "#")
     return dict(line.split("=", 1) for line in lines)
 
