@@ -22,10 +22,13 @@ while not query.lastProgress:
 """
 # Slower than any test; each task is long, too.
 ENDLESS = "spark.range(10**13).select(F.sum(F.hash('id'))).collect()"
+# Spark's list of jobs is behind its scheduler by a moment, and the stream begins new ones: what is
+# active is asked first and whose it is afterwards, until nothing is left. An endless job never ends.
 AFTER = """
 jobs = spark.sparkContext.statusTracker()
-own = jobs.getJobIdsForGroup(str(query.runId))
-print(spark.range(7).count(), query.isActive, {*jobs.getActiveJobsIds()} <= {*own})
+print(spark.range(7).count(), query.isActive)
+while {*jobs.getActiveJobsIds()} - {*jobs.getJobIdsForGroup(str(query.runId))}:
+    pass
 """
 
 
@@ -53,5 +56,5 @@ def test_the_job_ends_the_next_cell_answers_and_the_stream_goes_on(kernel):
     assert run(ENDLESS)["ename"] == "KeyboardInterrupt"
     assert run(AFTER)["status"] == "ok", said
     text = "".join(said)
-    assert "7 True True" in text, text
+    assert "7 True" in text, text
     assert "jobs that were cancelled: 1" in text and "goes on. To stop it" in text
