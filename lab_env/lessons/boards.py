@@ -29,6 +29,17 @@ def as_board(answer: object) -> Board:
     return board
 
 
+def expect_decimal(answer: object) -> None:
+    """Check that a board that is a DataFrame of Spark keeps its sums as decimals."""
+    kind = dict(getattr(answer, "dtypes", ())).get("revenue", "decimal")
+    expect(
+        str(kind).startswith("decimal") or isinstance(answer, pd.DataFrame),
+        "The sums are right, but `revenue` is a {}, which rounds when sums grow: right to the cent "
+        "is a decimal, as the amounts are.",
+        kind,
+    )
+
+
 def board_of(orders: Orders) -> Board:
     """Compute the board from a table's rows."""
     board: dict[str, Decimal] = {}

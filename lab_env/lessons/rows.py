@@ -9,6 +9,8 @@ from pyspark.sql import DataFrame, Row
 
 from lab_env.course.answers import Unreadable, kind_of
 from lab_env.course.checking import expect
+from lab_env.platform import store
+from lab_env.tables.hudi.reader import PROPERTIES, parse_properties
 from lab_env.tables.xray import XRay
 
 _READ: WeakKeyDictionary[DataFrame, list[Row]] = WeakKeyDictionary()
@@ -22,6 +24,12 @@ def rows_at(lab, path: str) -> DataFrame:
 def without_hudis(rows: DataFrame) -> DataFrame:
     """Return the rows without the columns that Hudi adds."""
     return rows.drop(*[name for name in rows.columns if name.startswith("_hoodie_")])
+
+
+def settings_of(lab, path: str) -> dict[str, str]:
+    """Return a table's settings, from its `hoodie.properties`."""
+    text = store.read(lab.endpoints, f"{store.key_of(path)}/{PROPERTIES}").decode()
+    return parse_properties(text)
 
 
 def expect_type(lab, path: str, asked: str) -> XRay:

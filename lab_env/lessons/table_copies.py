@@ -1,8 +1,9 @@
-"""Copies tables for checks: for answers that change a table, or to hide some of its commits.
+"""Copies and names tables for checks: for answers that change a table, or to hide some commits.
 
 A table's files contain no absolute path, so a copy is a valid table.
 """
 
+import secrets
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 
@@ -41,6 +42,17 @@ def scratch_copy(lab, source: str, name: str) -> str:
     target = lab.scratch(name)
     overlay_table(lab, source, target)
     return target
+
+
+@contextmanager
+def named_table(lab, path: str) -> Generator[str]:
+    """Register a table in the catalogue while the body runs; yield its name."""
+    name = f"named_{secrets.token_hex(3)}"
+    lab.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    try:
+        yield name
+    finally:
+        lab.spark.sql(f"DROP TABLE IF EXISTS {name}")
 
 
 @contextmanager

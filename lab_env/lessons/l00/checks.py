@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 
 from lab_env.course.answers import as_number, as_rows, as_text
 from lab_env.course.checking import check, expect
+from lab_env.lessons.boards import expect_decimal
 from lab_env.lessons.rows import as_dataframe, expect_rows, named, rows_at, without_hudis
 from lab_env.lessons.table_copies import copy_table, left_alone, scratch_copy
 from lab_env.lessons.timelines import completed_instants, expect_added
@@ -18,7 +19,7 @@ SCHEMA = (
     "order_id STRING, customer_id STRING, status STRING, amount DECIMAL(12,2), "
     "order_ts TIMESTAMP, partition_date STRING"
 )
-STATUSES = ("cancelled", "new", "paid", "shipped")
+STATUSES = ("cancelled", "new", "paid", "returned", "shipped")
 CENT = Decimal("0.01")
 FOUR = ("O-1", "O-10", "O-101", "O-1010")  # the hidden orders; each id contains those before it
 
@@ -173,11 +174,5 @@ def sums_by_status(lab, revenue_by_status):
                 revenue,
                 len(amounts[status]),
             )
-        kind = dict(board.dtypes)["revenue"]
-        expect(
-            kind.startswith("decimal"),
-            "The sums are right, but `revenue` is a {}, which rounds when sums grow: right to the "
-            "cent is a decimal, as the amounts are.",
-            kind,
-        )
+        expect_decimal(board)
     return "Right to the cent."

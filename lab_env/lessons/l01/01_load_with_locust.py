@@ -331,6 +331,24 @@ class Sender(Customer):
         producer.flush()
 
 
+# %% wrong="01.1"
+# expect: before `produce` had returned
+class Sender(Customer):
+    def send(self, event):
+        at = time.perf_counter()
+        report(self, "HANDED", event, at)
+        producer.produce(
+            TOPIC,
+            json.dumps(event),
+            event["order_id"],
+            on_delivery=lambda error, message: report(self, "KAFKA", event, at, error),
+        )
+        producer.poll(0)
+
+    def on_stop(self):
+        producer.flush()
+
+
 # %%
 lab.use_reference("01.1")
 
@@ -456,6 +474,26 @@ class Shopper(Sender):
     def cancel(self):
         if self.orders:
             self.send(make_event("cancel", random.choice(self.orders)))
+
+
+# %% wrong="01.2"
+# expect: were created by one user and changed by another
+EVERYONES = []
+
+
+class Shopper(Sender):
+    def on_start(self):
+        self.orders = EVERYONES
+
+    @task(3)
+    def update(self):
+        if self.orders:
+            self.send(make_event("update", random.choice(self.orders)))
+
+    @task(1)
+    def cancel(self):
+        if self.orders:
+            self.send(make_event("cancel", self.orders.pop()))
 
 
 # %%

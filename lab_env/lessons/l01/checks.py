@@ -24,6 +24,7 @@ from lab_env.platform.brokers.topics import read_topic, topic_end_offsets
 SILENT = {"message.timeout.ms": 400, "log_level": 2}  # after so long the client gives an event up
 SLOW_ANSWER_MS = 300  # with fifty polls per second an answer is taken in within some 20 ms
 SLOW_SEND_MS = 100  # `produce` and `poll(0)` take less than one
+PRODUCE_MS = 20  # so long a `SlowProducer` takes
 LAST_ANSWERS = "The last answers come after the last send: `on_stop` waits for them with `flush`."
 CLOCKS = (time.time, time.perf_counter, time.monotonic)
 
@@ -36,7 +37,7 @@ def reports_what_the_broker_answers(lab, user):
     sends = _run_send(user, users=5, seconds=1.2)
     with socket.create_server(("127.0.0.1", 0)) as nobody:  # takes connections and says nothing
         address = "{}:{}".format(*nobody.getsockname())
-        producer = Producer(SILENT | {"bootstrap.servers": address})
+        producer = SlowProducer(SILENT | {"bootstrap.servers": address})
         # The answer finds `producer` among its notebook's variables.
         with patch.dict(user.send.__globals__, producer=producer):
             silent = _run_send(user, users=2, seconds=0.6)
@@ -79,6 +80,13 @@ def reports_what_the_broker_answers(lab, user):
         sent,
         len(handed),
         in_time.sum(),
+    )
+    early = (silent.of("HANDED")["since"] < PRODUCE_MS).sum()
+    expect(
+        not early,
+        "You reported `HANDED` {} times before `produce` had returned. Until then nobody knows: "
+        "`produce` refuses an event when the client's queue is full.",
+        early,
     )
     successes = silent_answers.loc[~silent_answers["failed"].astype(bool), "event_id"]
     lies = sum(event_id not in in_topic for event_id in successes)
@@ -135,6 +143,14 @@ def reports_what_the_broker_answers(lab, user):
         f"{sent} events arrived, and each was answered, half of them within {median_ms:.0f} ms. "
         "With a broker that never answers you report no success."
     )
+
+
+class SlowProducer(Producer):
+    """A producer whose `produce` takes a moment, so that it shows what was reported before."""
+
+    def produce(self, *given: Any, **named: Any) -> None:
+        time.sleep(PRODUCE_MS / 1000)
+        super().produce(*given, **named)
 
 
 @dataclass
@@ -210,8 +226,16 @@ def sends_the_mix(lab, user):
     """Run ten fast users, then twenty that start with one order each and create no more."""
     from lab_env.shop.locust_run import LocustRun, locust
 
-    hurried = type("Hurried", (user,), {"wait_time": locust.constant_throughput(80)})
-    with LocustRun(hurried, 10, 1.5) as run:
+    senders: dict[str, set[int]] = {}
+
+    class Hurried(user):  # ty: ignore[unsupported-base]  (the learner's class)
+        wait_time = locust.constant_throughput(80)
+
+        def send(self, event):
+            senders.setdefault(event["order_id"], set()).add(id(self))
+            return super().send(event)
+
+    with LocustRun(Hurried, 10, 1.5) as run:
         pass
     _expect_no_error(run.errors)
     orders = _operations(run.reports)
@@ -246,7 +270,15 @@ def sends_the_mix(lab, user):
     unknown = sum(order[0] != "create" for order in orders)
     expect(not unknown, "{} orders were changed that nobody had created.", unknown)
 
-    class Closing(hurried):
+    shared = sum(len(users) > 1 for users in senders.values())
+    expect(
+        not shared,
+        "{} orders were created by one user and changed by another. Take an order from the user's "
+        "own list, self.orders.",
+        shared,
+    )
+
+    class Closing(Hurried):
         def on_start(self):
             super().on_start()
             self.create()

@@ -401,6 +401,18 @@ def read_partition(topic, partition):
         yield from (json.loads(message.value()) for message in found)
 
 
+# %% wrong="02.2"
+# expect: Silence is not the end of a partition
+def read_partition(topic, partition):
+    consumer = Consumer(
+        {"bootstrap.servers": BROKER, "group.id": "reader", "enable.auto.commit": False}
+    )
+    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+    messages = consumer.consume(1_000_000, timeout=3)
+    consumer.close()
+    return [json.loads(message.value()) for message in messages if not message.error()]
+
+
 # %% [markdown]
 # Suppose that six consumers share the topic, one per partition. We count what each would have to read. Evenly spread,
 # each would have 1,500 events.

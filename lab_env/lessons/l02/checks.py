@@ -4,27 +4,31 @@ import json
 import secrets
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
+from contextlib import ExitStack, contextmanager, suppress
 from math import ceil
 from queue import Empty, Queue
 from random import Random
-from threading import Thread
+from threading import Thread, Timer
 from typing import Any
 from zlib import crc32
 
-from confluent_kafka import Message, Producer, TopicPartition
+from confluent_kafka import KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from lab_env.course.answers import Unreadable, as_int, as_list, kind_of
 from lab_env.course.checking import NotYet, check, expect
+from lab_env.lab.faults.freeze import frozen
 from lab_env.lessons.streams import scratch_topic
 from lab_env.platform.brokers.topics import read_topic
+from lab_env.platform.processes import supervisor
 from lab_env.shop.skew import CELEBRITY, marketplace_events
 
 PARTITIONS = 6
 EVENTS = 6_000
 HOT = 1.5  # times the mean
 READ_TIMEOUT_S = 30
+HANGS_S = 4  # more than learners wait for "what comes"
 TOO_LARGE = 20_000  # bytes; the topic for it takes half as much
 
 
@@ -225,7 +229,29 @@ def reads_one_partition(lab, read_partition):
             "what is there, up to the number that you give; go on until the partition ends.",
         )
         seen.add(partition)
+    with _broker_hangs(), suppress(Empty, KafkaException):  # who raises an error has not lied
+        found, wanted = _within(READ_TIMEOUT_S, read_partition, topic, 2), sent[2]
+        expect(
+            found == wanted,
+            f"Kafka did not answer for {HANGS_S} seconds, and your function returned {len(found)} "
+            f"of {len(wanted)} events. Silence is not the end of a partition: "
+            "`get_watermark_offsets` says where it is.",
+        )
     return "Each partition complete and in its order, also without its first events."
+
+
+@contextmanager
+def _broker_hangs() -> Generator[None]:
+    """Freeze the lab's own broker while the body runs, for `HANGS_S` at most."""
+    with ExitStack() as hang:
+        for broker in supervisor.processes_of("kafka")[:1]:
+            hang.enter_context(frozen(broker.pid))
+        timer = Timer(HANGS_S, hang.close)
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
 def _within(seconds: float, call: Callable, *arguments: Any) -> list:

@@ -18,12 +18,20 @@ from lab_env.lessons.streams import own_streams_stopped, scratch_topic, started
 from lab_env.pipeline.checkpoint import read_checkpoint
 from lab_env.platform import store
 from lab_env.platform.brokers.topics import ensure_topic
-from lab_env.shop.events import EVENT_DDL, FIELDS
+from lab_env.shop.events import EVENT_DDL, FIELDS, MAX_EVENT_BYTES
 from lab_env.shop.model import generate
 
 Ranges = Mapping[int, tuple[int, int]]  # partition to its first offset and the one behind its last
 
-KAFKA_COLUMNS = ("key", "value", "topic", "partition", "offset", "timestamp")
+KAFKA_COLUMNS = {
+    "key": "binary",
+    "value": "binary",
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "timestamp": "timestamp",
+    "timestampType": "int",
+}
 # Malformed by their form; the ledger's other kinds break rules of the business.
 TWO_AMOUNTS = "two amounts, the first one no number"  # corrupt, and no field is null
 BY_FORM = {"not_json", "empty", "truncated", "wrong_type", TWO_AMOUNTS}
@@ -31,11 +39,18 @@ BY_FORM = {"not_json", "empty", "truncated", "wrong_type", TWO_AMOUNTS}
 CORRECT_JSON = {"missing_key": "order_id", "null_key": "order_id"} | {
     f"without {field}": field for field in FIELDS
 }
+VALID_LIMITS: tuple[dict, ...] = (  # on the right side of each rule
+    {"amount": 0},
+    {"order_ts": "2020-01-01T00:00:00.000000Z"},
+    {"order_ts": "2100-01-01T00:00:00.000000Z"},
+)
 BROKEN_RULES: tuple[tuple[str, dict], ...] = (
     ("impossible_timestamp", {"order_ts": "yesterday"}),  # no time: comparing it gives NULL
     ("impossible_timestamp", {"order_ts": "2026-02-31T25:61:00.000000Z"}),
     ("impossible_timestamp", {"order_ts": "1970-01-01T00:00:00.000000Z"}),
-    ("negative_amount", {"amount": -3.5}),
+    ("impossible_timestamp", {"order_ts": "2019-12-31T23:59:59.999999Z"}),
+    ("impossible_timestamp", {"order_ts": "2100-01-01T00:00:00.000001Z"}),
+    ("negative_amount", {"amount": -0.01}),
     ("unknown_op", {"op": "refund"}),
 )
 HIDDEN_PARTITION = 100
@@ -98,8 +113,10 @@ def splits(lab, split):
     orders, dead = as_pair(
         split(parsed), "Two DataFrames are expected: `return orders, dead_letters`"
     )
-    types = dict(as_dataframe(orders, "the orders").dtypes)
-    lost = [f"`{name}`" for name, kind in parsed.dtypes if types.get(name) != kind]
+    types, own = dict(as_dataframe(orders, "the orders").dtypes), dict(parsed.dtypes)
+    lost = [f"`{name}`" for name, kind in own.items() if types.get(name) != kind]
+    more = types.keys() - own.keys()
+    expect(not more, "Your orders have columns that were not parsed: {}.", ", ".join(more))
     expect(
         not lost,
         "Your orders have no column {} as it was parsed. Return the records with all their "
@@ -163,8 +180,11 @@ def incomplete_messages(rng: Random) -> list[tuple[str, bytes]]:
     for field, absent, null in zip(FIELDS, events[1::3], events[2::3], strict=True):
         del absent[field]
         made += [(f"without {field}", absent), (f"without {field}", null | {field: None})]
+    made += [("event", events[0] | change) for change in VALID_LIMITS]
     made += [(kind, events[0] | change) for kind, change in BROKEN_RULES]
     texts = [(kind, json.dumps(event).encode()) for kind, event in made]
+    for kind, size in (("event", MAX_EVENT_BYTES), ("oversized", MAX_EVENT_BYTES + 1)):
+        texts.append((kind, texts[0][1].ljust(size)))
     return [*texts, (TWO_AMOUNTS, b'{"amount": "five", ' + texts[0][1][1:])]
 
 
@@ -320,11 +340,11 @@ def messages_of_a_batch(lab, messages_of):
         (hidden, rng.randint(2, len(made) - 2), made),
         (mine, newest, known),
     ):
-        _expect_records(number, batches, messages_of(checkpoint, number))
+        _expect_records(lab, number, batches, messages_of(checkpoint, number))
     return f"Batch {newest} of the orders is right, and so is a batch of another checkpoint."
 
 
-def _expect_records(number: int, batches: Mapping[int, Ranges], answer) -> None:
+def _expect_records(lab, number: int, batches: Mapping[int, Ranges], answer) -> None:
     """Check that the answer has every record of a batch exactly once, in every topic partition."""
     records = _records_of(answer, streaming=False)
     offsets: dict[int, list[int]] = {}
@@ -366,6 +386,24 @@ def _expect_records(number: int, batches: Mapping[int, Ranges], answer) -> None:
         all(offsets[p] == list(range(*ends)) for p, ends in expected.items()),
         "{} Between the first and the last, records are missing, or some are there twice.",
         about,
+    )
+    ends = [
+        json.dumps({lab.topic("orders"): {p: ends[side] for p, ends in batches[number].items()}})
+        for side in (0, 1)
+    ]
+    own = (
+        lab.spark.read.format("kafka")
+        .option("kafka.bootstrap.servers", lab.endpoints.kafka_bootstrap)
+        .option("subscribe", lab.topic("orders"))
+        .option("startingOffsets", ends[0])
+        .option("endingOffsets", ends[1])
+        .load()
+    )
+    found, right = (
+        sorted(map(str, rows.select(*KAFKA_COLUMNS).collect())) for rows in (records, own)
+    )
+    expect(
+        found == right, "{} The records are the right ones, but not as the topic has them.", about
     )
 
 
@@ -451,10 +489,17 @@ def _records_of(answer, streaming: bool, columns: Collection[str] = KAFKA_COLUMN
             else "Your function returned a stream. Read the topic at rest: `spark.read`, which "
             "takes `endingOffsets`, too."
         )
-    missing = [name for name in columns if name not in rows.columns]
+    types = dict(rows.dtypes)
+    missing = [name for name in columns if name not in types]
     if missing:
         raise Unreadable(
             f"Your records have no column {' and no '.join(missing)}. Keep the columns of the "
             "Kafka source: the lesson goes on with them."
+        )
+    other = [name for name, kind in KAFKA_COLUMNS.items() if types.get(name, kind) != kind]
+    if other:
+        raise Unreadable(
+            f"Your records have another type in {' and '.join(other)}. Keep the columns as Kafka's "
+            "source gives them."
         )
     return rows

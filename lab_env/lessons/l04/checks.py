@@ -9,15 +9,20 @@ from operator import itemgetter
 from lab_env.course.answers import Unreadable, as_pair
 from lab_env.course.checking import check, expect
 from lab_env.lessons.l04.figures import COLUMNS, SAMPLE, with_month
-from lab_env.lessons.rows import expect_rows, expect_type, keys_of, named, rows_at
+from lab_env.lessons.rows import (
+    expect_rows,
+    expect_type,
+    keys_of,
+    named,
+    rows_at,
+    settings_of,
+)
 from lab_env.lessons.streams import session_spared, started
-from lab_env.lessons.table_copies import scratch_copy
-from lab_env.lessons.timelines import completed_instants, expect_added
+from lab_env.lessons.table_copies import named_table, scratch_copy
+from lab_env.lessons.timelines import completed_instants, expect_added, expect_no_metadata
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
-from lab_env.platform.store import key_of, read
 from lab_env.shop.events import FIELDS
 from lab_env.shop.record import recording
-from lab_env.tables.hudi.reader import PROPERTIES
 
 Events = Iterable[tuple[str, ...]]
 
@@ -114,9 +119,9 @@ def upserts_orders(lab, answer):
         "folders readable names?",
         min(folders),
     )
-    _expect_demo_options(lab, path)
+    expect_no_metadata(lab, path, "DEMO_OPTIONS")
     upsert(_events(lab, FIRST_ONLY), other, {**options, **OTHER})
-    made = _settings(lab, other) if lab.files(other) else {}
+    made = settings_of(lab, other) if lab.files(other) else {}
     expect(
         [made.get(f"hoodie.table.{name}") for name in ("recordkey.fields", "type")]
         == list(OTHER.values()),
@@ -141,21 +146,8 @@ def _newest(events: Events) -> list[tuple[str, ...]]:
     return [event for event in newest.values() if event[2] != "erase"]
 
 
-def _settings(lab, path: str) -> dict[str, str]:
-    """Read a table's settings from its `hoodie.properties`."""
-    text = read(lab.endpoints, f"{key_of(path)}/{PROPERTIES}").decode()
-    return dict(line.split("=", 1) for line in text.splitlines() if "=" in line)
-
-
-def _expect_demo_options(lab, path: str) -> None:
-    expect(
-        not any("/.hoodie/metadata/" in file.key for file in lab.files(path)),
-        "The rows are right. But there is a metadata table, which `DEMO_OPTIONS` switch off: each "
-        "write takes longer. Give the write both dictionaries.",
-    )
-
-
-# Two batches, as a stream brings them: an erasure finds its order in the table, not next to it.
+# Two batches, as a stream brings them: an erasure finds its order in the table, or next to it. A
+# cancelled order stays.
 STREAM_BATCHES = (
     (
         ("s-1", "S-1", "create", "new", "20 12:00", "20 12:00", "20", "20"),
@@ -166,6 +158,10 @@ STREAM_BATCHES = (
         ("s-4", "S-1", "update", "paid", "20 12:10", "20 12:10", "20", "20"),
         ("s-5", "E-2", "erase", "erased", "20 12:20", "20 12:20", "20", "20"),
         ("s-6", "S-3", "update", "paid", "20 12:05", "20 12:20", "20", "20"),
+        ("s-7", "S-31", "create", "new", "20 12:00", "20 12:00", "20", "20"),
+        ("s-8", "S-31", "cancel", "cancelled", "20 12:10", "20 12:10", "20", "20"),
+        ("s-9", "E-21", "create", "new", "20 12:00", "20 12:00", "20", "20"),
+        ("s-10", "E-21", "erase", "erased", "20 12:10", "20 12:10", "20", "20"),
     ),
 )
 READ_LATER = ("event_id", "order_id", "status", "amount", "order_ts", "partition_date")
@@ -207,6 +203,16 @@ def streams_into_a_table(lab, start_table):
         status.get("E-2"),
     )
     expect(
+        "E-21" not in status,
+        "E-21 was created and erased in one batch, and it is there. Let Hudi get both events in "
+        "one write: it compares their `order_ts`.",
+    )
+    expect(
+        status.get("S-31") == "cancelled",
+        "S-31 was cancelled, and the table shows {!r}. A cancelled order keeps its row.",
+        status.get("S-31"),
+    )
+    expect(
         status.get("S-3") != "paid",
         "S-3 was shipped at 12:10, and the table shows 'paid': the late event of 12:05 won. Did "
         "the write get the options of `ORDERS`?",
@@ -218,8 +224,8 @@ def streams_into_a_table(lab, start_table):
         "The rows are right, but the query keeps its progress in another place than the "
         "`checkpoint` that your function was given.",
     )
-    _expect_demo_options(lab, path)
-    return "Two batches: one update, one delete, and one late event that lost."
+    expect_no_metadata(lab, path, "DEMO_OPTIONS")
+    return "Two batches: updates, two erasures, and one late event that lost."
 
 
 def _shop_events(lab, events: Events):
@@ -299,7 +305,7 @@ def repairs(lab, repair):
         "The rows are right today. But the record key is not `order_id`, so the next update of an "
         "order would be a second row.",
     )
-    settings = _settings(lab, path)
+    settings = settings_of(lab, path)
     expect(
         settings.get("hoodie.table.ordering.fields", "").split(",")[0] == "order_ts"
         and settings.get("hoodie.record.merge.mode") != "COMMIT_TIME_ORDERING",
@@ -373,15 +379,13 @@ def merges_events(lab, merge_into):
         rows.write.format("hudi").options(**options).mode("append").save(path)
     copy = scratch_copy(lab, path, "merge")
     before = completed_instants(lab, copy)
-    table = "merge_" + copy.rpartition("-")[2]
-    view = f"{table}_events"
+    view = "merge_events_" + copy.rpartition("-")[2]
     events = _events(lab, MERGE_EVENTS).select("op", *MERGE_COLUMNS)
     events.createOrReplaceTempView(view)
-    lab.spark.sql(f"CREATE TABLE {table} USING hudi LOCATION '{copy}'")
     try:
-        merge_into(table, view)
+        with named_table(lab, copy) as table:
+            merge_into(table, view)
     finally:
-        lab.spark.sql(f"DROP TABLE {table}")
         lab.spark.catalog.dropTempView(view)
     found = rows_at(lab, copy)
     status = {row.order_id: row.status for row in found.select("order_id", "status").collect()}

@@ -192,6 +192,23 @@ def upsert(rows, path, table_type):
     rows.write.format("hudi").options(**ORDERS, **QUICK).mode("append").save(path)
 
 
+# %% wrong="05.1"
+# expect: Which mode adds to a table
+written = set()
+
+
+def upsert(rows, path, table_type):
+    mode = "append" if path in written else "overwrite"
+    written.add(path)
+    (
+        rows.write.format("hudi")
+        .options(**ORDERS, **QUICK)
+        .option("hoodie.datasource.write.table.type", table_type)
+        .mode(mode)
+        .save(path)
+    )
+
+
 # %% [markdown]
 # Now we create both tables, with 1,200 orders each. `look` takes an X-ray of each table and compares it
 # with the one before.

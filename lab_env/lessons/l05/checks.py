@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from lab_env.course.answers import as_choice
 from lab_env.course.checking import check, expect
 from lab_env.lessons.rows import expect_rows, expect_type, keys_of, named, rows_at
-from lab_env.lessons.table_copies import overlay_table, scratch_copy
+from lab_env.lessons.table_copies import named_table, overlay_table, scratch_copy
 from lab_env.lessons.timelines import completed_instants, expect_added
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS, METADATA
 from lab_env.platform import store
@@ -41,6 +41,7 @@ def upserts(lab, upsert):
     expect(rows == 3, "Given O-1 to O-3, your function wrote {} rows.", rows)
 
     paid = _orders(lab, "id IN (3, 4)", "paid", "11:00")
+    mor = scratch_copy(lab, mor, "upsert-mor")  # a table that this kernel has not written
     upsert(paid, mor, MOR)
     found = rows_at(lab, mor)
     left = keys_of(found)
@@ -88,10 +89,9 @@ def deletes_by_key(lab, erase):
 def forgets(lab, forget):
     """Let the function remove O-3, a deleted order, from all base files of a table's copy."""
     path = scratch_copy(lab, _without_o3(lab), "forget")
-    name = "forget_" + path.rpartition("-")[2]
-    lab.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
     before = completed_instants(lab, path)
-    forget(path, name)
+    with named_table(lab, path) as name:
+        forget(path, name)
     keys = [file.key for file in lab.files(path) if "/.hoodie/" not in file.key]
     base_files = [key for key in keys if key.endswith(".parquet")]
     holding = sum("O-3" in _order_ids(lab, key) for key in base_files)

@@ -731,6 +731,17 @@ def run(path):
     spark.sql(f"CALL run_compaction(op => 'execute', path => '{path}', options => '{JOB}')")
 
 
+# %% wrong="06.4"
+# expect: which `op` does only that
+def plan(path):
+    options = JOB + ",hoodie.compact.inline.max.delta.commits=1"
+    spark.sql(f"CALL run_compaction(op => 'schedule', path => '{path}', options => '{options}')")
+
+
+def run(path):
+    spark.sql(f"CALL run_compaction(op => 'run', path => '{path}', options => '{JOB}')")
+
+
 # %%
 lab.use_reference("06.4")
 before = lab.xray(never_path)

@@ -11,19 +11,23 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
 
+from pyspark.sql import functions as F
+
 from lab_env.course.answers import Unreadable, as_int, as_pair
 from lab_env.course.checking import check, expect
-from lab_env.lessons.boards import as_board, board_text
+from lab_env.lessons.boards import as_board, board_text, expect_decimal
 from lab_env.lessons.l06.figures import batches_of
-from lab_env.lessons.rows import expect_rows, keys_of, rows_at
+from lab_env.lessons.rows import expect_rows, keys_of, rows_at, settings_of, without_hudis
 from lab_env.lessons.streams import own_streams_stopped, session_spared, started
 from lab_env.lessons.table_copies import scratch_copy
+from lab_env.lessons.timelines import expect_no_metadata
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 from lab_env.platform import store
 from lab_env.platform.errors import LabError
 from lab_env.tables.hudi.table import DataFile, FileSlice, Snapshot
 from lab_env.tables.hudi.timeline import to_seconds
 
+ANOTHER_DAY = "2026-12-31"
 WAITS_S = 45.0  # for a compaction of three rows, also on a machine that does other work
 BEGINS_S = 15.0  # until a thread beside the stream takes up its plan
 STREAM_TIMEOUT_S = 150.0
@@ -182,12 +186,8 @@ def _expect_board(lab, board, path: str, batch: int) -> None:
         answer = board(path)
     if not hasattr(answer, "toPandas"):
         raise Unreadable("Your board has to be a DataFrame of Spark: do not collect it.")
-    shown, kind = as_board(answer), dict(answer.dtypes).get("revenue", "")
-    expect(
-        kind.startswith("decimal"),
-        "`revenue` has become `{}`: the sum of money is a decimal.",
-        kind,
-    )
+    shown = as_board(answer)
+    expect_decimal(answer)
     new, first, second = (price * (batch + 1) for price in PRICES)
     right = {"new": new, "paid": first + second} if batch < 2 else {"shipped": new + first + second}
     expect(
@@ -282,10 +282,7 @@ def compacts_beside_the_stream(lab, start_stream):
         commits = sum(i.action == "deltacommit" and bool(i.completed) for i in table.instants)
         expect_rows(rows_at(lab, path), lab.spark.read.parquet(f"{source}/0.parquet"))
         expect(lab.files(f"{checkpoint}/commits"), "There is no checkpoint at `checkpoint`.")
-        expect(
-            table.metadata_partitions.empty,
-            "The rows are right, but the table has a metadata table. Give the stream `ORDERS`.",
-        )
+        expect_no_metadata(lab, path, "ORDERS")
         expect(
             commits == 2,
             "The stream took both files in one batch. Which option limits the files per trigger?",
@@ -327,6 +324,23 @@ def compacts_beside_the_stream(lab, start_stream):
             "for one after every second.",
         )
     return "A plan after the second commit, none after the third."
+
+
+@cache
+def _with_another_day(lab) -> str:
+    """Return the path of a copy of the stream's table with a base file in another partition."""
+    path = scratch_copy(lab, lab.path("async"), "another_day")
+    _update_another_day(lab, path)
+    return path
+
+
+def _update_another_day(lab, path: str) -> None:
+    """Upsert an order of another day: the first time into a base file, then into a log."""
+    row = without_hudis(rows_at(lab, path)).limit(1)
+    name = {"hoodie.table.name": settings_of(lab, path)["hoodie.table.name"]}
+    options = TABLE | name | {"hoodie.compact.inline": "false"}
+    row = row.withColumn("partition_date", F.lit(ANOTHER_DAY))
+    row.write.format("hudi").options(**options).mode("append").save(path)
 
 
 def _after_compaction(lab, path: str) -> tuple[Snapshot, float]:
@@ -371,7 +385,7 @@ def compacts_by_a_job(lab, answer):
     """Let the functions plan and run a compaction of two copies of the stream's table."""
     plan, run = as_pair(answer, "The two functions are expected: `[plan, run]`")
     for which in ("the first", "the second"):
-        path = scratch_copy(lab, lab.path("async"), "left_by_stream")
+        path = scratch_copy(lab, _with_another_day(lab), "left_by_stream")
         before = lab.xray(path)
         if not any(part.logs for part in before.current):
             raise LabError(
@@ -393,6 +407,8 @@ def compacts_by_a_job(lab, answer):
             not any(file.kind == "base" for file in planned.new_files),
             "`plan` wrote a base file already: it ran what it had planned.",
         )
+        if which == "the second":
+            _update_another_day(lab, path)
         with _same_session(lab):
             run(path)
         after = lab.xray(path)
@@ -401,7 +417,12 @@ def compacts_by_a_job(lab, answer):
             "A plan exists in {} table, but no new base file. Scheduling decides; running pays.",
             which,
         )
-        logs = logs_to_merge(after)
+        expect(
+            _plans(after) == _plans(planned),
+            "A write came between `plan` and `run`, and your `run` planned another compaction. It "
+            "carries out the plan that is there: which `op` does only that?",
+        )
+        logs = max(len(s.logs) for s in after.current if s.partition != ANOTHER_DAY)
         expect(not logs, "A compaction was completed, but {} logs are still to be merged.", logs)
         old, base = (max(s.base.size for s in t.current if s.base) for t in (before, after))
         expect(
@@ -412,9 +433,5 @@ def compacts_by_a_job(lab, answer):
             base // 1024,
             old // 1024,
         )
-        expect(
-            after.metadata_partitions.empty,
-            "No log is left to merge. But a procedure did not get the writer's options, `JOB`, "
-            "and made a metadata table.",
-        )
+        expect_no_metadata(lab, path, "JOB")
     return "A new base file, and no log to merge."

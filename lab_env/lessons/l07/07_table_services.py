@@ -811,6 +811,14 @@ def clean_for(name, commit_minutes, query_minutes):
     """)
 
 
+# %% wrong="07.5"
+# expect: that no query reads any more
+def clean_for(name, commit_minutes, query_minutes):
+    versions = -(-query_minutes // commit_minutes) + 1
+    spark.sql(f"""CALL run_clean(table => '{name}', clean_policy => 'KEEP_LATEST_FILE_VERSIONS',
+        file_versions_retained => {versions}, options => '{CLEAN_OPTIONS}')""")
+
+
 # %% [markdown]
 # Now the table itself: a commit every three minutes, queries of ten.
 

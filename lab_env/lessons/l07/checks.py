@@ -7,6 +7,7 @@ import io
 import secrets
 from collections import Counter
 from functools import cache
+from itertools import zip_longest
 
 import pyarrow.parquet as pq
 from pyspark.sql import functions as F
@@ -16,7 +17,8 @@ from lab_env.course.checking import check, expect
 from lab_env.lessons.boards import Board, as_board, board_text
 from lab_env.lessons.rows import as_dataframe, expect_rows, rows_at
 from lab_env.lessons.streams import own_streams_stopped, session_spared
-from lab_env.lessons.table_copies import copy_table, empty_copy, scratch_copy
+from lab_env.lessons.table_copies import copy_table, empty_copy, named_table, scratch_copy
+from lab_env.lessons.timelines import expect_no_metadata
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 from lab_env.platform import store
 from lab_env.tables.hudi.table import DataFile, Snapshot
@@ -141,22 +143,14 @@ def clusters(lab, cluster):
     )
     expect(files <= MOST_FILES, "There was a clustering, but a query still reads {} files.", files)
     largest = max(file.size for file in picture.files)
-    for given, what in (
-        (
-            all(part != "metadata" for part, _, _ in picture.bookkeeping),
-            "it made a metadata table",
-        ),
-        (
-            largest <= KEY_FILTER_BYTES,
-            f"a file has {largest // 1000} KB, most of it for a bloom filter",
-        ),
-    ):
-        expect(
-            given,
-            "All orders are in {} files. But the procedure did not get all of `OPTIONS`: {}.",
-            files,
-            what,
-        )
+    expect_no_metadata(lab, path, "OPTIONS")
+    expect(
+        largest <= KEY_FILTER_BYTES,
+        "All orders are in {} files. But the procedure did not get all of `OPTIONS`: a file has {} "
+        "KB, most of it for a bloom filter.",
+        files,
+        largest // 1000,
+    )
     expect_rows(rows_at(lab, path), _orders_of_two_days(lab, 0, WRITES * ROWS, 1))
     return f"All {WRITES * ROWS} orders in {files} files, one per day."
 
@@ -299,12 +293,12 @@ def cleans_for_the_readers(lab, clean_for):
     """Let the function clean copies of the lesson's table for two random workloads."""
     for every, longest in (secrets.choice(ROUNDED), secrets.choice(EVEN)):
         path = scratch_copy(lab, lab.path("orders_sized"), "retention")
-        name = f"retention_{secrets.token_hex(3)}"
-        versions = _versions(lab.xray(path))
-        lab.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
-        clean_for(name, every, longest)
-        lab.spark.sql(f"DROP TABLE {name}")
-        kept = _versions(lab.xray(path))
+        before = lab.xray(path)
+        versions = _versions(before)
+        with named_table(lab, path) as name:
+            clean_for(name, every, longest)
+        after = lab.xray(path)
+        kept = _versions(after)
         asked = f"Commits every {every} minutes, queries of {longest}:"
         lost = versions - kept
         expect(
@@ -338,17 +332,35 @@ def cleans_for_the_readers(lab, clean_for):
             kept,
             needed,
         )
+        useless = {*after.files} - _readable(before, needed - 1)
         expect(
-            all(part != "metadata" for part, _, _ in lab.xray(path).bookkeeping),
-            "{} The right versions are kept. But the procedure did not get `CLEAN_OPTIONS`: it "
-            "made a metadata table.",
+            not useless,
+            "{} Every reader is safe, and the group of the last writes keeps what is needed. But "
+            "{} files of other groups are kept that no query reads any more: they were replaced "
+            "earlier. A policy that counts versions does not look at the time.",
             asked,
+            len(useless),
         )
+        expect_no_metadata(lab, path, "CLEAN_OPTIONS")
     return (
         f"{asked} the newest version and {kept - 1} older ones are kept. A reader of the oldest of "
         f"them has {safe} minutes from the commit that superseded it. The rule: longest query "
         "divided by the time between commits, rounded up."
     )
+
+
+def _readable(table: Snapshot, commits: int) -> set[DataFile]:
+    """Return the files that a query may read which opened the table up to `commits` commits ago."""
+    late = sorted(table.completed_writes)[-commits:]
+    groups: dict[str, list[DataFile]] = {}
+    for file in sorted(table.files, key=lambda file: file.instant):
+        groups.setdefault(file.group, []).append(file)
+    return {
+        file
+        for versions in groups.values()
+        for file, newer in zip_longest(versions, versions[1:])
+        if newer is None or newer.instant in late
+    }
 
 
 def _two_files(lab) -> str:

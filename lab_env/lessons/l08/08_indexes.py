@@ -565,6 +565,15 @@ def move(path, order_ids, day):
     upsert(rows.withColumn("partition_date", F.lit(day)), path, "GLOBAL_BLOOM", LISTED)
 
 
+# %% wrong="08.3"
+# expect: `amount` is
+def move(path, order_ids, day):
+    rows = spark.read.format("hudi").load(indexed_path).where(F.col("order_id").isin(order_ids))
+    rows = rows.withColumn("partition_date", F.lit(day))
+    options = LISTED | {"hoodie.record.index.update.partition.path": "true"}
+    upsert(rows, path, "GLOBAL_RECORD_LEVEL_INDEX", options)
+
+
 # %% equivalent="08.3"
 # without .format('hudi'): plain Parquet has the older versions, too, and the upsert keeps the newest
 

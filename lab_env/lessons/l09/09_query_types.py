@@ -382,6 +382,12 @@ def newest_rows(name):
     return page.table(name)
 
 
+# %% wrong="09.2"
+# expect: first incomplete commit
+def newest_rows(name):
+    return spark.sql(f"SELECT * FROM {name} TIMESTAMP AS OF '2099-01-01'")
+
+
 # %%
 lab.use_reference("09.2")
 on_the_page = count_paid(newest_rows("orders_cow"))

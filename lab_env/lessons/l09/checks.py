@@ -20,6 +20,7 @@ from lab_env.course.checking import check, expect
 from lab_env.lessons.rows import expect_rows, keys_of, named, without_hudis
 from lab_env.lessons.table_copies import overlay_table, scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
+from lab_env.platform import store
 
 TABLE = {
     **KEYS,
@@ -101,6 +102,7 @@ def newest_rows_by_name(lab, newest_rows):
     with _names(lab, path) as (name, _):
         expect_rows(_table(newest_rows(name)), _read(lab, path))
         overlay_table(lab, table.after, path)
+        _begin_a_write(lab, path)
         found = newest_rows(name)
         said = _cost(found, table.amount)
         expect(
@@ -118,6 +120,14 @@ def newest_rows_by_name(lab, newest_rows):
         f"O-{table.amount} costs 4.00: your function shows the commit that arrived after the "
         "session had read the name."
     )
+
+
+def _begin_a_write(lab, path: str) -> None:
+    """Leave a table as while another job writes: with an instant that is not complete."""
+    newest = max(lab.xray(path).completed_writes)
+    for state in ("requested", "inflight"):
+        key = f"{store.key_of(path)}/.hoodie/timeline/{int(newest) + 1}.deltacommit.{state}"
+        store.client(lab.endpoints).put_object(Bucket=lab.endpoints.bucket, Key=key, Body=b"")
 
 
 @check("09.3")

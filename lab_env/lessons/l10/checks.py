@@ -2,18 +2,19 @@
 
 import json
 import secrets
-from collections.abc import Generator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 
 from pyspark.sql import DataFrame
 
 from lab_env.course.answers import Unreadable, as_pair
 from lab_env.course.checking import check, expect
-from lab_env.lessons.boards import Board, as_board, board_of, board_text
+from lab_env.lessons.boards import Board, as_board, board_of, board_text, expect_decimal
 from lab_env.lessons.l10.shop import compare_rows, make_changes
 from lab_env.lessons.rows import as_dataframe, expect_rows, named, rows_at
-from lab_env.lessons.table_copies import copy_table, scratch_copy
+from lab_env.lessons.table_copies import copy_table, named_table, scratch_copy
+from lab_env.lessons.timelines import expect_no_metadata
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 from lab_env.platform import store
 from lab_env.platform.brokers.topics import read_topic
@@ -86,7 +87,8 @@ def board_at_a_moment(lab, board_at):
         true = boards[max(n for n, write in enumerate(writes) if write.completed <= moment)]
         as_of = boards[max(n for n, write in enumerate(writes) if write.requested <= moment)]
         by_row = _board([row for row in newest if row["_hoodie_commit_time"] <= moment])
-        found = as_board(board_at(path, moment))
+        answer = board_at(path, moment)
+        found = as_board(answer)
         says = (
             f"At {clock(moment)} your board says {board_text(found)}. The one on the wall said "
             f"{board_text(true)}."
@@ -106,6 +108,7 @@ def board_at_a_moment(lab, board_at):
         ):
             expect(found == true or found != misread, "{} {}", says, why)
         expect(found == true, "{} Which write was the last to be complete then?", says)
+        expect_decimal(answer)
     found = as_board(board_at(_pending(lab, path, writes[-1]), writes[-1].completed))
     expect(
         found == boards[-2],
@@ -172,7 +175,7 @@ def goes_back(lab, answer):
     path = scratch_copy(lab, _four_writes(lab), "went_back")
     writes = [write.requested for write in _writes(lab, path)]
     wanted = secrets.choice([2, 3])
-    with _named(lab, path) as name:
+    with named_table(lab, path) as name:
         mark(name, writes[wanted - 1])
         saved = {i.requested for i in lab.xray(path).instants if i.action == "savepoint"}
         marked = [number for number, requested in enumerate(writes, 1) if requested in saved]
@@ -233,10 +236,9 @@ def _restored(lab, path: str) -> bool:
 def undone_without_loss(lab, replay):
     """Run the function on a copy of the lesson's table as it was after the restore; compare rows.
 
-    If the function creates no checkpoint in the lesson's folder, run it again, because it may
-    resume from a checkpoint elsewhere.
+    Run it twice, because it may resume from a checkpoint of its own.
     """
-    streamed = _replay(lab, replay) or _replay(lab, replay)
+    streamed, _ = _replay(lab, replay), _replay(lab, replay)
     goes_on = (
         "The shop's stream continues with the new checkpoint."
         if streamed
@@ -295,11 +297,7 @@ def _replay(lab, replay) -> bool:
         lost,
     )
     expect_rows(rows_at(lab, path), _good_orders(lab))
-    expect(
-        not any("/.hoodie/metadata/" in file.key for file in lab.files(path)),
-        "The orders are right, but the write has made a metadata table. The rest is as in "
-        "`start_stream`: give it `ORDERS`, too.",
-    )
+    expect_no_metadata(lab, path, "ORDERS")
     return begun
 
 
@@ -338,7 +336,7 @@ def keeps_the_past(lab, clean):
     for asked in (2, 1):
         path = scratch_copy(lab, _four_writes(lab), "cleaned")
         writes = _writes(lab, path)
-        with _named(lab, path) as name:
+        with named_table(lab, path) as name:
             clean(name, asked)
             found = [_orders_as_of(lab, path, write.requested) for write in writes]
         wish = f"Asked to keep {asked} of {len(writes)} writes readable,"
@@ -367,17 +365,6 @@ def keeps_the_past(lab, clean):
         "Asked for one write, the table answers as of its last one, and refuses the older ones, "
         "with an error that says why. So it did with two."
     )
-
-
-@contextmanager
-def _named(lab, path: str) -> Generator[str]:
-    """Register a table in the catalogue while the body runs; yield its name."""
-    name = f"c_{secrets.token_hex(3)}"
-    lab.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
-    try:
-        yield name
-    finally:
-        lab.spark.sql(f"DROP TABLE {name}")
 
 
 @cache  # of a call that was interrupted, nothing is used

@@ -18,9 +18,10 @@ from pyspark.sql.streaming import StreamingQuery
 
 from lab_env.course.answers import Unreadable, as_bool, as_pair, as_text, kind_of
 from lab_env.course.checking import check, expect
-from lab_env.lessons.rows import expect_rows, rows_at
+from lab_env.lessons.rows import expect_rows, rows_at, settings_of, without_hudis
 from lab_env.lessons.streams import own_streams_stopped
 from lab_env.lessons.table_copies import copy_table, scratch_copy
+from lab_env.lessons.timelines import completed_instants, expect_added, expect_no_metadata
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 from lab_env.platform import store
 from lab_env.tables.hudi.timeline import Instant
@@ -109,6 +110,10 @@ def runs_exactly_once(lab, run):
                 rows.total(),
             )
     expect(came == due[0] + due[1], "Your runs deliver rows that no commit changed.")
+    expect(
+        completed_instants(lab, path) == completed_instants(lab, source),
+        "Your job has written into the table that it reads.",
+    )
     _expect_overlap_once(lab, run)
     return "Every change came once in three runs, and the job remembers one completion time."
 
@@ -209,12 +214,12 @@ def appends_rows_with_their_bookmark(lab, append):
             "CAST(euros AS DECIMAL(12,2)) AS amount",
             "timestamp'2026-11-20 12:00:00' AS order_ts",
         )
-        given = Counter(map(tuple, rows.collect()))
+        given, before = Counter(map(tuple, rows.collect())), completed_instants(lab, path)
         append(rows.coalesce(1), bookmark, path)
         expect(lab.files(path), "Your function wrote nothing to the path that it was given.")
-        table, found = lab.xray(path), rows_at(lab, path)
+        table, found = lab.xray(path), without_hudis(rows_at(lab, path))
         expect(
-            found.select(rows.columns).dtypes == rows.dtypes,
+            dict(found.dtypes) == dict(rows.dtypes),
             "Your table has the columns {}. Keep names and types of the rows.",
             found.dtypes,
         )
@@ -232,7 +237,7 @@ def appends_rows_with_their_bookmark(lab, append):
             "operation keeps every row.",
             has,
         )
-        key = _record_key(lab, path)
+        key = settings_of(lab, path).get("hoodie.table.recordkey.fields")
         expect(
             not key,
             "Every row is there, but the table has the record key {}, so the next upsert keeps one "
@@ -248,26 +253,10 @@ def appends_rows_with_their_bookmark(lab, append):
             ", ".join(name for name in notes if name != "schema") or "none",
         )
         expect(kept == bookmark, "Call {} was given {}; its commit says {}.", call, bookmark, kept)
-        commits = sum(instant.writes for instant in table.instants)
-        expect(
-            commits == call,
-            "{} calls made {} commits. A job that dies between two commits has written one without "
-            "the other.",
-            call,
-            commits,
-        )
-        expect(
-            not any("/.hoodie/metadata/" in file.key for file in lab.files(path)),
-            "Rows and note are there. But the table has a metadata table, which `DEMO_OPTIONS` "
-            "switch off.",
-        )
+        why = "A job that dies between two commits has written one without the other."
+        expect_added(lab, path, before, why=why)
+        expect_no_metadata(lab, path, "DEMO_OPTIONS")
     return f"2 calls, 2 commits, 4 rows, and the newest commit says bookmark.orders = {kept}."
-
-
-def _record_key(lab, path: str) -> str:
-    """Return the record key fields from a table's properties; empty if it has no record key."""
-    rows = lab.spark.sql(f"CALL show_table_properties(path => '{path}', limit => 100)").collect()
-    return {row["key"]: row["value"] for row in rows}.get("hoodie.table.recordkey.fields", "")
 
 
 @check("11.4")

@@ -12,19 +12,17 @@ from pyspark.sql import DataFrame, Row
 
 from lab_env.course.answers import as_int, as_rows, as_text, kind_of
 from lab_env.course.checking import check, expect
-from lab_env.lessons.rows import expect_rows, keys_of, named, rows_at
+from lab_env.lessons.rows import expect_rows, keys_of, named, rows_at, settings_of
 from lab_env.lessons.table_copies import scratch_copy
-from lab_env.lessons.timelines import completed_instants, expect_added
+from lab_env.lessons.timelines import completed_instants, expect_added, expect_no_metadata
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
-from lab_env.platform import store
 
-RETURNS = "returns"
 WRITER = DEMO_OPTIONS | KEYS | {"hoodie.index.bloom.num_entries": "1000"}
 MERGE_ON_READ = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
 READ_OPTIMISED = {"hoodie.datasource.query.type": "read_optimized"}
 NOTE = "_check"  # Hudi keeps options that begin with _ in each commit
 DAYS = ("2026-11-20", "2026-11-21", "2026-11-22")  # of `_orders`
-# 13.2 writes one of these days; the lesson writes none of them.
+# 13.2 writes some of these days; the lesson writes none of them.
 NEW_DAYS = [str(date(2027, 1, 1) + timedelta(days=n)) for n in range(365)]
 
 
@@ -81,9 +79,8 @@ def registers_its_table(lab, save):
         lab.xray(path).commit().extra.get(NOTE) == more[NOTE],
         "The table is registered, but of the options in `more` the write got only the type.",
     )
-    properties = f"{store.key_of(path)}/.hoodie/hoodie.properties"
     expect(
-        b"hoodie.table.cdc.enabled=true" in store.read(lab.endpoints, properties),
+        settings_of(lab, path).get("hoodie.table.cdc.enabled") == "true",
         "The table is registered, but has no change feed: the options `ORDERS` switch it on.",
     )
     known = lab.known_partitions(name)
@@ -102,39 +99,46 @@ def _names(lab, database: str, begin: str) -> frozenset[str]:
 
 
 @check("13.2")
-def makes_a_new_day_known(lab, publish):
-    """Write a random day without sync, run the answer; query the metastore before and after."""
-    before = {*lab.known_partitions(RETURNS)}
-    written = {file.partition for file in lab.xray(lab.path(RETURNS)).files}
-    day = random.choice([day for day in NEW_DAYS if f"partition_date={day}" not in written])
+def makes_new_days_known(lab, publish):
+    """Write a table of three days without sync, run the answer; query the metastore."""
+    name = f"returns_{secrets.token_hex(3)}"
+    path, (known, *days) = lab.path(name), random.sample(NEW_DAYS, 3)
     rows = lab.spark.sql(f"""
-        SELECT 'O-1-{day}' AS order_id, 'C-1' AS customer_id, 'returned' AS status,
+        SELECT 'O-1-' || day AS order_id, 'C-1' AS customer_id, 'returned' AS status,
                CAST(10 AS DECIMAL(12,2)) AS amount, TIMESTAMP '2026-11-20 12:00:00' AS order_ts,
-               '{day}' AS partition_date
+               day AS partition_date
+        FROM VALUES ('{known}'), ('{days[0]}'), ('{days[1]}') AS made(day)
     """)
-    _append(rows, lab.path(RETURNS))
-    publish(RETURNS)
-    after = {*lab.known_partitions(RETURNS)}
-    new = f"partition_date={day}"
+    _append(rows, path)
+    lab.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    partition = f"ALTER TABLE {name} ADD IF NOT EXISTS PARTITION (partition_date = '{known}')"
+    lab.spark.sql(partition)
+    before = {*lab.known_partitions(name)}
+    try:
+        publish(name)
+        after = {*lab.known_partitions(name)}
+    finally:
+        lab.spark.sql(f"DROP TABLE IF EXISTS {name}")
+    new = {f"partition_date={day}" for day in days}
     expect(
-        new in after or after == before,
-        "You name the day yourself: the metastore has learnt {}, but {} is the day that is new. "
+        new <= after or after == before,
+        "You name the day yourself: the metastore has learnt {}, but {} are the days that are new. "
         "Let the statement find out.",
         named(after - before),
-        new,
+        named(new),
     )
     expect(
-        new in after,
-        "The metastore knows {} partitions, as before; {} is not one of them. REFRESH TABLE lets "
-        "this Spark session forget what it has read before, and SHOW PARTITIONS lists the folders "
-        "of a Hudi table, whatever the metastore knows. Neither tells the metastore.",
+        new <= after,
+        "The metastore knows {} of 3 partitions, as before; {} are not among them. REFRESH TABLE "
+        "lets this Spark session forget what it has read before, and SHOW PARTITIONS lists the "
+        "folders of a Hudi table, whatever the metastore knows. Neither tells the metastore.",
         len(after),
-        new,
+        named(new),
     )
     expect(before <= after, "The metastore no longer knows {}.", named(before - after))
     return (
-        f"The metastore knows {day} now, and so does each engine that asks it. A later write with "
-        "the sync options would have brought it, too."
+        f"The metastore knows {' and '.join(days)} now, and so does each engine that asks it. A "
+        "later write with the sync options would have brought them, too."
     )
 
 
@@ -271,11 +275,7 @@ def merges_logs(lab, merge_logs):
             deltacommits,
         )
         expect(base_rows == after, "Read-optimised says {}; the snapshot says {}.", base, now)
-        expect(
-            not any("/.hoodie/metadata/" in file.key for file in lab.files(copy)),
-            "The logs are merged, but the table has a metadata table now, which the options "
-            "`QUICK` switch off. Pass them on.",
-        )
+        expect_no_metadata(lab, copy, "QUICK")
         expect_added(lab, copy, instants)
         said.append((_words(base_before), base))
     return (

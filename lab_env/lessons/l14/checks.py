@@ -14,6 +14,7 @@ from typing import Any
 
 from lab_env.course.answers import Unreadable, kind_of
 from lab_env.course.checking import check, expect
+from lab_env.lessons.boards import expect_decimal
 from lab_env.lessons.l14.arrivals import (
     NOON,
     PER_BATCH,
@@ -26,6 +27,7 @@ from lab_env.lessons.l14.crash import forget_last_commit
 from lab_env.lessons.l14.quick import EXTRA_BATCHES, QUICK, finish, spark_settings
 from lab_env.lessons.rows import as_dataframe, rows_at
 from lab_env.lessons.streams import in_batches, scratch_topic
+from lab_env.lessons.timelines import expect_no_metadata
 
 SCHEMA = (
     "order_id STRING, customer_id STRING, amount DECIMAL(12,2), order_ts TIMESTAMP, "
@@ -195,12 +197,7 @@ def revenue_per_minute(lab, answer):
         sum(numbers.values()),
         len(orders),
     )
-    kind = dict(returned.dtypes)["revenue"]
-    expect(
-        kind.startswith("decimal"),
-        "The sums are right, but `revenue` is a {}, which rounds when sums grow.",
-        kind,
-    )
+    expect_decimal(returned)
     try:
         _start_and_stop(lab, answer)
     except AnalysisException as error:
@@ -460,7 +457,7 @@ def by_customer(orders: Iterable[Order], minutes: int) -> dict[tuple[str, dateti
 
 
 def customers_come_and_go(seed: int) -> list[Order]:
-    """Return four batches of twelve orders, ten minutes apart; each batch has other customers.
+    """Return four batches of twelve orders, half an hour apart; each batch has other customers.
 
     The device's clock, `sent_at`, is an hour ahead.
     """
@@ -468,7 +465,7 @@ def customers_come_and_go(seed: int) -> list[Order]:
     orders = []
     for batch in range(BATCHES):
         for place in range(COMING):
-            at = NOON + timedelta(minutes=10 * batch, seconds=rng.randrange(60))
+            at = NOON + timedelta(minutes=30 * batch, seconds=rng.randrange(60))
             customer = f"C-{100 * batch + place * 2 // 3}"  # some come twice
             number = batch * COMING + place + 1
             orders.append(
@@ -524,11 +521,7 @@ def same_after_replay(lab, start_board):
             "minutes.",
             "does not wait for late orders" if watermark_of(batch) else "never ends",
         )
-        expect(
-            not any("/.hoodie/metadata/" in file.key for file in lab.files(path)),
-            "The minutes are right, but the write has made a metadata table, which `DEMO_OPTIONS` "
-            "in `MINUTES` switch off.",
-        )
+        expect_no_metadata(lab, path, "MINUTES")
         if not lab.files(f"{checkpoint}/commits"):
             raise Unreadable("No batch is committed at `checkpoint`.")
         last = forget_last_commit(lab, checkpoint)

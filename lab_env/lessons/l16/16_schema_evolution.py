@@ -561,6 +561,24 @@ def backfill(path, checkpoint):
     inserts.option("hoodie.datasource.write.operation", "insert").mode("append").save(path)
 
 
+# %% wrong="16.2"
+# expect: would begin anew
+def backfill(path, checkpoint):
+    place = spark._jvm.org.apache.hadoop.fs.Path(checkpoint)
+    place.getFileSystem(spark._jsc.hadoopConfiguration()).delete(place, True)
+    records = spark.readStream.format("kafka").options(**KAFKA).load()
+    query = (
+        valid_events(records, EVENT_V2)
+        .writeStream.format("hudi")
+        .options(**ORDERS)
+        .option("hoodie.datasource.write.streaming.checkpoint.identifier", "backfill")
+        .option("checkpointLocation", checkpoint)
+        .trigger(availableNow=True)
+        .start(path)
+    )
+    query.awaitTermination()
+
+
 # %% equivalent="16.2"
 # without .options(ORDERS): the table keeps its keys; small writes are only slower
 # without **ORDERS in valid_events(records, EVENT_V2).writeStr … t('hudi').options: the table keeps its keys; small writes are only slower

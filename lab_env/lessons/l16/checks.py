@@ -83,7 +83,7 @@ def fills_in_coupons(lab, backfill):
         path = scratch_copy(lab, lab.path("orders"), "backfill")
         checkpoint = scratch_copy(lab, lab.path("_checkpoints/orders"), "checkpoint")
         commits, before = lab.xray(path).completed_writes.keys(), rows_of(path)
-        queries = _first_batches(lab)
+        queries, progress = _first_batches(lab), {*lab.files(checkpoint)}
         with (
             left_alone(lab, lab.path("orders")),
             own_streams_stopped(lab.spark, QUERY_TIMEOUT_S) as stopped,
@@ -135,6 +135,11 @@ def fills_in_coupons(lab, backfill):
         old, found = _by_order(before.drop(["coupon"])), _by_order(after.drop(["coupon"]))
         changed = [order for order, row in old.items() if found.get(order) != row]
         expect(not changed, "Not only coupons changed, but other columns of {}.", named(changed))
+        expect(
+            progress <= {*lab.files(checkpoint)},
+            "The coupons are there, but you have changed the checkpoint of the table's stream, "
+            "which would begin anew. Give your query a checkpoint of its own.",
+        )
     return f"All {len(due)} coupons are in the table."
 
 

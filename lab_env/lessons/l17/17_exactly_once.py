@@ -679,7 +679,7 @@ def deliver(rows, batch, table):
 
 
 # %% wrong="17.3"
-# expect: Your write replaces what the table held
+# expect: replaces what the table held
 def deliver(rows, batch, table):
     rows.write.format("hudi").options(**AUDIT).mode("overwrite").save(table)
 

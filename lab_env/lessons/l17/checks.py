@@ -27,6 +27,7 @@ from lab_env.lessons.l17.receipts import (
 )
 from lab_env.lessons.streams import own_streams_stopped, session_spared
 from lab_env.lessons.table_copies import copy_table, scratch_copy
+from lab_env.lessons.timelines import completed_instants, expect_added, expect_history
 from lab_env.pipeline.checkpoint import FIRST_OFFSETS, read_checkpoint
 from lab_env.platform import store
 from lab_env.tables.hudi.timeline import Instant, parse_data_name
@@ -36,6 +37,7 @@ WITH_A_GAP = "orders_with_a_gap"  # a copy of the table from before the lesson r
 LOST = (6, NONE, 5)  # all of `commits`
 SHOWN_FIRST = ((7, 6, 6), (7, 6, 7), (7, 7, 7), (NONE, NONE, 9), (NONE, NONE, NONE), LOST)
 LIST_FILES = "hoodie.metadata.enable"
+BATCH = 4  # the first that 17.3 delivers: a stream may be older than its table
 # Columns of a message in the audit table, with their types in Arrow.
 MESSAGE = {"id": "string", "partition": "int32", "offset": "int64", "message": "string"}
 Counts = tuple[int, int]  # orders, and paid ones among them
@@ -101,6 +103,7 @@ def goes_on(lab, continue_stream):
     path, checkpoint = scratch_copy(lab, source, "continued"), lab.scratch("checkpoint")
     known = read_receipts(lab, path, checkpoint).table
     earlier, others, lessons_own = _commits(lab, path), _checkpoints(lab), _commits(lab, own)
+    before = completed_instants(lab, path)
     with own_streams_stopped(lab.spark, STREAM_TIMEOUT_S) as stopped, session_spared():
         continue_stream(path, checkpoint)
     made, picture = _checkpoints(lab) - others, lab.xray(path)
@@ -166,6 +169,7 @@ def goes_on(lab, continue_stream):
         "The first call repairs the copy. The second one began anew, instead of where the first "
         "one had ended.",
     )
+    expect_history(lab, path, before)
     return (
         f"{gap} orders were missing or old; now the copy agrees with the ledger, and the next call "
         "goes on from there."
@@ -199,9 +203,9 @@ def _delivers_once(lab, deliver: FunctionType) -> str:
     sent, next_sent = (Counter(map(tuple, rows.collect())) for rows in (first, second))
     failing = F.raise_error(F.lit("power failure")).cast("string")
     with suppress(Exception):  # the process dies before it has written the rows
-        new_process(deliver)(first.withColumn("message", failing), 0, table)
+        new_process(deliver)(first.withColumn("message", failing), BATCH, table)
     before, earlier = _outside(lab, table), _commits(lab, table)
-    new_process(deliver)(first, 0, table)
+    new_process(deliver)(first, BATCH, table)
     written = _outside(lab, table) - before
     found = _messages(lab, table)
     own = store.key_of(table) + "/"
@@ -211,7 +215,7 @@ def _delivers_once(lab, deliver: FunctionType) -> str:
     )
     expect(
         found,
-        "Crashed after the receipt: batch 0 is missing. Your receipt was there before the rows "
+        "Crashed after the receipt: the batch is missing. Your receipt was there before the rows "
         "were, and the next process believed it.",
     )
     expect(
@@ -232,7 +236,7 @@ def _delivers_once(lab, deliver: FunctionType) -> str:
     if len(added) > 1:
         half = lab.scratch("delivered")
         copy_table(lab, table, half, hidden=sorted(added, key=lambda i: i.requested)[1:])
-        new_process(deliver)(first, 0, half)
+        new_process(deliver)(first, BATCH, half)
         expect(
             _messages(lab, half) == sent,
             "Your write makes two commits. Crashed between them: {} messages, {} rows. Put the "
@@ -240,27 +244,29 @@ def _delivers_once(lab, deliver: FunctionType) -> str:
             len(sent),
             _messages(lab, half).total(),
         )
-    new_process(deliver)(first, 0, table)
+    new_process(deliver)(first, BATCH, table)
     _expect_once(lab, table, sent, bool(written))
+    before_second = completed_instants(lab, table)
     for _ in range(2):
-        new_process(deliver)(second, 1, table)
+        new_process(deliver)(second, BATCH + 1, table)
     found = _messages(lab, table)
     of_second = Counter({row: times for row, times in found.items() if row in next_sent})
     expect(
         of_second == next_sent,
-        "Batch 0 is there once. Batch 1, of {} messages, came twice, and the table has {} rows of "
-        "it.",
+        "The first batch is there once. The next one, of {} messages, came twice, and the table "
+        "has {} rows of it.",
         len(next_sent),
         of_second.total(),
     )
     kept = found - next_sent
     expect(
         kept == sent,
-        "Batch 1 is there, and of the {} messages of batch 0 only {} are left. Your write replaces "
-        "what the table held.",
+        "The next batch is there, and of the {} messages before it only {} are left. Your write "
+        "replaces what the table held.",
         len(sent),
         kept.total(),
     )
+    expect_added(lab, table, before_second, writes=2, services={"clean"})
     return (
         f"{len(sent)} and {len(next_sent)} messages, each once: after a crash before the write, "
         "and after one between the commit and the return."

@@ -765,6 +765,13 @@ def clean_up(table):
     upsert(make_orders(spark, 1, 1, "paid", 30), table, **STREAM)
 
 
+# %% wrong="18.3"
+# expect: nothing else
+def clean_up(table):
+    every_order = make_orders(spark, 1, 300, "new").union(paid_again)
+    upsert(every_order, table, **(BACKFILL | CLEANING))
+
+
 # %% [markdown]
 # Now the real table.
 

@@ -138,7 +138,7 @@ def write(rows, path, kind, options):
 
 
 # %% wrong="20.1"
-# expect: Lines in the files: 1, not 4
+# expect: Lines in the files: 1, not 5
 def write(rows, path, kind, options):
     if kind == "json":
         rows.write.mode("overwrite").option("compression", "gzip").json(path)
@@ -152,13 +152,31 @@ def write(rows, path, kind, options):
 
 
 # %% wrong="20.1"
-# expect: The table has a metadata table
+# expect: the table has a metadata table
 def write(rows, path, kind, options):
     if kind == "json":
         rows.write.json(path, mode="append", compression="gzip")
     else:
         chosen = {**ORDERS, "hoodie.datasource.write.table.type": TYPES[kind]}
         rows.write.save(path, format="hudi", mode="append", **chosen)
+
+
+# %% wrong="20.1"
+# expect: O-3 is there twice
+def write(rows, path, kind, options):
+    if kind == "json":
+        rows.write.mode("append").json(path, compression="gzip")
+        return
+    operation = "upsert" if lab.files(path) else "bulk_insert"
+    (
+        rows.write.format("hudi")
+        .options(**ORDERS)
+        .options(**options)
+        .option("hoodie.datasource.write.table.type", TYPES[kind])
+        .option("hoodie.datasource.write.operation", operation)
+        .mode("append")
+        .save(path)
+    )
 
 
 # %% [markdown]

@@ -16,7 +16,7 @@ from lab_env.lessons.rows import (
     without_hudis,
 )
 from lab_env.lessons.table_copies import scratch_copy
-from lab_env.lessons.timelines import completed_instants, expect_added
+from lab_env.lessons.timelines import completed_instants, expect_added, expect_no_metadata
 from lab_env.pipeline.options import COMPACTION_OFF, DEMO_OPTIONS, KEYS
 from lab_env.tables.probes.verdict import EQUAL, HIGHER, INCONCLUSIVE, LOWER, Spread, verdict
 
@@ -29,22 +29,23 @@ DEFAULT_TRIGGER = 5  # deltacommits from which Hudi plans a compaction by itself
 
 @check("20.1")
 def writes_to_three_sinks(lab, write):
-    """Let the function write three orders to each of the three sinks, then one of them again."""
+    """Let the function write four events to each of the three sinks, then one more."""
     files = lab.scratch("json")
-    new, paid = _orders(lab, FIRST, "new", 0), _orders(lab, SECOND, "paid", 1)
-    for batch in (new, paid):
+    new, paid = _orders(lab, FIRST, "new", 1), _orders(lab, SECOND, "paid", 2)
+    twice = new.union(_orders(lab, "id = 3", "late", 0))  # an older version comes after a newer one
+    for batch in (twice, paid):
         write(batch, files, "json", OPTIONS)
     lines = lab.spark.read.json(files)
     expect(
-        lines.count() == 4,
-        "Three events were written as JSON, then one more. Lines in the files: {}, not 4. Which "
+        lines.count() == 5,
+        "Four events were written as JSON, then one more. Lines in the files: {}, not 5. Which "
         "mode adds to what is there?",
         lines.count(),
     )
     expect(
         sorted(lines.select("order_id", "status").collect())
-        == sorted(new.union(paid).select("order_id", "status").collect()),
-        "The four lines are not the four events.",
+        == sorted(twice.union(paid).select("order_id", "status").collect()),
+        "The five lines are not the five events.",
     )
     expect(
         all(file.key.endswith(".json.gz") for file in lab.files(files) if "/part-" in file.key),
@@ -53,13 +54,9 @@ def writes_to_three_sinks(lab, write):
     )
     for kind, asked in (("mor", MOR), ("cow", COW)):
         path = lab.scratch(kind)
-        write(new, path, kind, OPTIONS)
+        write(twice, path, kind, OPTIONS)
         expect_type(lab, path, asked)
-        expect(
-            not any("/.hoodie/metadata/" in file.key for file in lab.files(path)),
-            "The table has a metadata table, which `options` switch off. Pass `options` on to the "
-            "writer, too.",
-        )
+        expect_no_metadata(lab, path, "options")
         before = completed_instants(lab, path)
         write(paid, path, kind, OPTIONS)
         found = rows_at(lab, path)
@@ -70,7 +67,7 @@ def writes_to_three_sinks(lab, write):
         )
         expect_rows(found, new.where("order_id <> 'O-2'").union(paid))
         expect_added(lab, path, before)
-    return "Four lines in the files, three rows in each table: one per event, one per order."
+    return "Five lines in the files, three rows in each table: one per event, one per order."
 
 
 @check("20.2")
@@ -111,10 +108,7 @@ def asks_and_compacts(lab, answer):
     left = rows_at(lab, path).orderBy("order_id").drop("_hoodie_file_name").collect()
     expect(left == same, "No log waits, but the rows changed.")
     expect_added(lab, path, instants)
-    expect(
-        not any("/.hoodie/metadata/" in file.key for file in lab.files(path)),
-        "The logs are merged, but the table has a metadata table now, which `JOB` switches off.",
-    )
+    expect_no_metadata(lab, path, "JOB")
     return "Two answers while a log waits. Now no log waits, and every order is there."
 
 

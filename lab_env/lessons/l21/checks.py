@@ -24,15 +24,13 @@ TOPIC = "orders"  # the lesson's topic of one partition
 @check("21.1")
 def every_core_parses(lab, ingest):
     """Let the function write a new table in two batches, and compare the table with the ledger."""
-    topic, table = lab.topic(TOPIC), lab.scratch("orders")
+    topic, table, checkpoint = lab.topic(TOPIC), lab.scratch("orders"), lab.scratch("checkpoint")
     half = sum(topic_end_offsets(lab.endpoints.kafka_bootstrap, topic).values()) // 2 + 1
     setting = "spark.sql.shuffle.partitions"
     before = lab.spark.conf.get(setting)
     try:
         with own_streams_stopped(lab.spark, QUERY_SECONDS) as stopped:
-            query = started(
-                ingest(topic, table, lab.scratch("checkpoint"), maxOffsetsPerTrigger=half)
-            )
+            query = started(ingest(topic, table, checkpoint, maxOffsetsPerTrigger=half))
             waited = not query.isActive
             query.awaitTermination()
     finally:
@@ -88,6 +86,10 @@ def every_core_parses(lab, ingest):
         sum(report["numInputRows"] > 0 for report in query.recentProgress) > 1,
         "`maxOffsetsPerTrigger` had no effect: hand `**options` to the source. The rest of the "
         "lesson does.",
+    )
+    expect(
+        lab.files(f"{checkpoint}/offsets"),
+        "The table is right, but there is no stream's state at `checkpoint`.",
     )
     picture = lab.xray(table)
     expect(
