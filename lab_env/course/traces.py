@@ -8,7 +8,8 @@ are watched in every check, whatever it looks at itself.
 import functools
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from types import FunctionType
+from copy import copy
+from types import CodeType, FunctionType
 from typing import Any
 
 from py4j.protocol import Py4JError
@@ -24,7 +25,8 @@ HUDIS = ("spark.sql.parquet.", "hoodie.datasource.hive_sync.")
 def watched(answer: Any) -> Any:
     """Return the answer; its functions raise NotYet if they change a list, dictionary or set.
 
-    Only functions are watched: a class, a generator and a functools.partial stay as they are.
+    That is one which they are given, or a constant of the notebook. Only functions are watched: a
+    class, a generator and a functools.partial stay as they are.
     """
     if isinstance(answer, FunctionType):
         return _watched(answer)
@@ -41,7 +43,8 @@ def _watched(function: FunctionType) -> Callable:
     def call(*given: Any, **named: Any) -> Any:
         lent = [*given, *named.values()]
         before = [_content(value) for value in lent]
-        result = function(*given, **named)
+        with _constants_kept(function):
+            result = function(*given, **named)
         for was, now in zip(before, lent, strict=True):
             expect(
                 was == _content(now),
@@ -55,6 +58,35 @@ def _watched(function: FunctionType) -> Callable:
 
     vars(call)["watches"] = function
     return call
+
+
+@contextmanager
+def _constants_kept(function: FunctionType) -> Generator[None]:
+    """Expect after the body that the notebook's constants are as before; put back what is not."""
+    known: dict[str, Any] = {
+        name: value
+        for name in _names(function.__code__)
+        if name.isupper() and type(value := function.__globals__.get(name)) in (list, dict, set)
+    }
+    before = {name: (_content(value), copy(value)) for name, value in known.items()}
+    yield
+    for name, value in known.items():
+        content, kept = before[name]
+        if _content(value) != content:
+            value.clear()
+            value.extend(kept) if isinstance(value, list) else value.update(kept)
+            expect(
+                False,
+                "`{}` changes `{}`, which other cells use as it was. Work on a copy.",
+                function.__name__,
+                name,
+            )
+
+
+def _names(code: CodeType) -> set[str]:
+    """Return the names that a function's code uses, and the functions in it."""
+    inner = (_names(part) for part in code.co_consts if isinstance(part, CodeType))
+    return {*code.co_names}.union(*inner)
 
 
 def _content(value: Any) -> Any:

@@ -23,7 +23,7 @@ while not query.lastProgress:
 # Slower than any test; each task is long, too.
 ENDLESS = "spark.range(10**13).select(F.sum(F.hash('id'))).collect()"
 # Spark's list of jobs is behind its scheduler by a moment, and the stream begins new ones: what is
-# active is asked first and whose it is afterwards, until nothing is left. An endless job never ends.
+# active is asked first, whose it is afterwards, until nothing is left. An endless job never ends.
 AFTER = """
 jobs = spark.sparkContext.statusTracker()
 print(spark.range(7).count(), query.isActive)

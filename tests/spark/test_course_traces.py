@@ -35,6 +35,22 @@ def test_an_argument_that_is_changed_in_place_is_named(changes):
     assert unwatched(watched(copies)) is copies
 
 
+OPTIONS = {"type": "cow"}
+
+
+def test_a_constant_of_the_notebook_that_is_changed_is_named_and_put_back():
+    def write(kind):
+        def choose():
+            OPTIONS["type"] = kind
+
+        choose()
+
+    with pytest.raises(NotYet, match="`write` changes `OPTIONS`"):
+        watched(write)("mor")
+    assert OPTIONS == {"type": "cow"}
+    watched(write)("cow")
+
+
 def test_what_is_no_function_is_handed_on_as_it_is():
     for answer in (SimpleNamespace, {"a": 1}, ("fast", 4), None):
         assert watched(answer) is answer or watched(answer) == answer

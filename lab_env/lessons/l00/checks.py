@@ -73,13 +73,14 @@ def _four_orders(lab) -> str:
     if not lab.files(path):
         rng = Random()
         # The two in the middle are in no order the first or the last: not by id, time or amount.
-        amounts, minutes = (
+        # Five minutes later is the next day, which an order's partition must not follow.
+        amounts, seconds = (
             sorted(rng.sample(range(500, 20000), 4)),
             sorted(rng.sample(range(60), 4)),
         )
         rows = [
             (FOUR[n], f"C-{rng.randint(1, 99)}", status, amounts[n] * CENT,
-             datetime(2026, 11, 22 + n % 2, 9, minutes[n]), f"2026-11-{22 + n % 2}")
+             datetime(2026, 11, 22 + n % 2, 23, 57, seconds[n], 123456), f"2026-11-{22 + n % 2}")
             for n, status in enumerate(("new", "new", "cancelled", "new"))
         ]  # fmt: skip
         writer = lab.spark.createDataFrame(rows, SCHEMA).write.format("hudi").options(**KEYS)
@@ -146,6 +147,7 @@ def sums_by_status(lab, revenue_by_status):
     for _ in range(2):
         prices = [rng.randint(500, 20000) * CENT for _ in range(5)]
         orders = [(rng.choice(STATUSES), rng.choice(prices)) for _ in range(40)]
+        orders.append(("replaced", 0 * CENT))
         amounts = defaultdict(list)
         for status, amount in orders:
             amounts[status].append(amount)

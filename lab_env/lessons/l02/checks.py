@@ -6,6 +6,7 @@ import struct
 from collections import Counter, defaultdict
 from collections.abc import Callable, Generator, Iterable
 from contextlib import ExitStack, contextmanager, suppress
+from itertools import product
 from math import ceil
 from queue import Empty, Queue
 from random import Random
@@ -381,6 +382,8 @@ def loads(rng: Random) -> list[tuple[int, int, int]]:
         (1_000 * filled + 1, 100, rng.randint(1, 4)),
         (1_000 * filled, 1_000 * rng.randint(2, 4), rng.randint(1, 2)),
         (1_000 * filled, 2_000, rng.randint(3, 5)),
+        (2_000, 3_000, 3),  # as a product of fractions it is a little above 9 shards
+        *((1_000 * a, 1_000 * b, 2 * c) for a, b, c in product(range(1, 10), (3, 7), (1, 2, 3))),
         _just_above(rng),
         *((rng.randint(1, 20_000), rng.randint(50, 5_000), rng.randint(1, 6)) for _ in range(60)),
     ]

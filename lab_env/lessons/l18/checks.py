@@ -6,7 +6,6 @@ They inspect outcomes, locks, files and instants, never the text of the learner'
 import contextlib
 import os
 import random
-import threading
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from typing import Any
@@ -108,7 +107,7 @@ def one_lock_for_both(lab, lock_options):
         happened,
     )
     expect(
-        fine or not single,
+        not single,
         "Only one of you compares: the options of the {} have no concurrency mode. {}.",
         *(single or [""])[:1],
         happened,
@@ -128,6 +127,8 @@ def one_lock_for_both(lab, lock_options):
         mine_held,
         hers_held,
     )
+    retries = [name for own in (stream, backfill) for name in own if "num.retries" in name]
+    expect(not retries, "You set {}: add no retries yet, to see who loses.", *retries[:1] or [""])
     return f"One lock, {mine_held}, and the files were compared: {happened}."
 
 
@@ -267,7 +268,7 @@ def files_of(table: str) -> dict[int, tuple[str, str]]:
 def nothing_of_the_dead(lab, clean_up):
     """Let the function clean up a copy of the table that the killed writer left behind.
 
-    A second writer is active on the copy: its write is unfinished, but its heartbeat is renewed.
+    A second writer is active on the copy: its write is unfinished, and it has a heartbeat.
     Then call the function again, when only the active writer is left.
     """
     if not callable(clean_up):
@@ -282,7 +283,8 @@ def nothing_of_the_dead(lab, clean_up):
     before, expected = lab.xray(table), _statuses(table)
     history = completed_instants(lab, table)
     own = [lab.files(path) for path in others]
-    with lab.zookeeper() as client, _heartbeat(lab, table, living):
+    _beat(lab, table, living)
+    with lab.zookeeper() as client:
         watch = LockWatch(client, lock_roots(lab), lambda: YOU)
         try:
             clean_up(table)
@@ -305,7 +307,7 @@ def nothing_of_the_dead(lab, clean_up):
     )
     expect(
         unharmed,
-        "Another writer was at work on the table, with a heartbeat less than a second old, and its "
+        "Another writer was at work on the table, with a heartbeat younger than a minute, and its "
         "write is gone. An unfinished instant is not a dead one.",
     )
     expect(
@@ -346,8 +348,8 @@ def nothing_of_the_dead(lab, clean_up):
     undone = any(instant.action == "rollback" for instant in new)
     expect(undone, "Nothing is pending, and no rollback says why. Who removed it?")
     expect_added(lab, table, history, services={"clean", "rollback"})
-    with _heartbeat(lab, table, living):
-        clean_up(table)
+    _beat(lab, table, living)
+    clean_up(table)
     expect(
         _is_pending(lab.xray(table), living),
         "Called again, when nobody was dead, your function undid the write of a living writer. An "
@@ -382,27 +384,10 @@ def add_a_living_write(lab, table: str) -> str:
     return living
 
 
-@contextlib.contextmanager
-def _heartbeat(lab, table: str, instant: str) -> Generator[None]:
-    """Write a heartbeat for an instant, and renew it while the body runs."""
+def _beat(lab, table: str, instant: str) -> None:
+    """Write a heartbeat for an instant; by default Hudi renews it once a minute."""
     key = store.key_of(f"{table}/.hoodie/.heartbeat/{instant}")
-    s3, bucket, over = store.client(lab.endpoints), lab.endpoints.bucket, threading.Event()
-
-    def beat() -> None:
-        s3.put_object(Bucket=bucket, Key=key, Body=b"")
-
-    def beat_on() -> None:
-        while not over.wait(0.4):
-            beat()
-
-    beat()
-    heart = threading.Thread(target=beat_on, name="heartbeat", daemon=True)
-    heart.start()
-    try:
-        yield
-    finally:
-        over.set()
-        heart.join(5)
+    store.client(lab.endpoints).put_object(Bucket=lab.endpoints.bucket, Key=key, Body=b"")
 
 
 def _statuses(table: str) -> Counter:

@@ -48,7 +48,7 @@ def writes_to_three_sinks(lab, write):
         "The five lines are not the five events.",
     )
     expect(
-        all(file.key.endswith(".json.gz") for file in lab.files(files) if "/part-" in file.key),
+        all(file.key.endswith(".gz") for file in lab.files(files) if "/part-" in file.key),
         "The lines are right, but the files are not compressed, and Hudi's Parquet is: that would "
         "be an unfair comparison. Files of JSON take the option `compression`.",
     )
