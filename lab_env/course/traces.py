@@ -6,6 +6,7 @@ are watched in every check, whatever it looks at itself.
 """
 
 import functools
+import inspect
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from copy import copy
@@ -62,11 +63,16 @@ def _watched(function: FunctionType) -> Callable:
 
 @contextmanager
 def _constants_kept(function: FunctionType) -> Generator[None]:
-    """Expect after the body that the notebook's constants are as before; put back what is not."""
+    """Expect after the body that the notebook's constants are as before; put back what is not.
+
+    The values of default arguments count as constants.
+    """
+    constants = {n: function.__globals__.get(n) for n in _names(function.__code__) if n.isupper()}
+    defaults = {n: one.default for n, one in inspect.signature(function).parameters.items()}
     known: dict[str, Any] = {
         name: value
-        for name in _names(function.__code__)
-        if name.isupper() and type(value := function.__globals__.get(name)) in (list, dict, set)
+        for name, value in (constants | defaults).items()
+        if type(value) in (list, dict, set)
     }
     before = {name: (_content(value), copy(value)) for name, value in known.items()}
     yield

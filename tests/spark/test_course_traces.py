@@ -51,6 +51,15 @@ def test_a_constant_of_the_notebook_that_is_changed_is_named_and_put_back():
     watched(write)("cow")
 
 
+def test_a_default_argument_that_is_changed_is_named_and_put_back():
+    def write(kind, options=OPTIONS):
+        options["type"] = kind
+
+    with pytest.raises(NotYet, match="`write` changes `options`"):
+        watched(write)("mor")
+    assert OPTIONS == {"type": "cow"}
+
+
 def test_what_is_no_function_is_handed_on_as_it_is():
     for answer in (SimpleNamespace, {"a": 1}, ("fast", 4), None):
         assert watched(answer) is answer or watched(answer) == answer

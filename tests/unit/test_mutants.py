@@ -28,7 +28,7 @@ EXERCISES = {x.id: x for entry in registry.lessons().values() for x in entry.exe
 
 # Of these lessons; the others' effects were not tried yet.
 WITH_EFFECTS = sorted(name for name in registry.lessons() if recorded(name, EFFECTS))
-HOLES = 22  # effect mutants that pass and are not declared: only ever lower it
+HOLES = 16  # effect mutants that pass and are not declared: only ever lower it
 
 EXAMPLES = [
     ("call_left_out", "rows.where(x).sort()", "rows.where(x)"),
@@ -149,7 +149,7 @@ def test_few_mutants_are_declared_to_be_the_same():
     assert declared <= 0.05 * tried
 
 
-def test_a_record_outlives_better_words_and_modules_that_move(tmp_path, monkeypatch):
+def test_a_record_is_of_its_own_check_and_what_that_uses(tmp_path, monkeypatch):
     exercise = EXERCISES["05.1"]
     of, room = fingerprint(exercise), tmp_path / "l05"
     room.mkdir()
@@ -159,6 +159,8 @@ def test_a_record_outlives_better_words_and_modules_that_move(tmp_path, monkeypa
         text.replace('"""', '"""In other words: ', 1): True,
         text.replace("from lab_env", "import math\nfrom lab_env", 1): True,
         text.replace("expect(", "expect(True or ", 1): False,
+        text.replace('status, to_timestamp', "status, to_date", 1): False,  # of a helper
+        text.replace("0.95 * self", "0.9 * self", 1): True,  # of another exercise
     }
     for changed, holds in other.items():
         assert changed != text

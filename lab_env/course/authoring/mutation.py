@@ -22,7 +22,7 @@ from py4j.protocol import Py4JError
 
 from lab_env.course import registry
 from lab_env.course.authoring.build import COURSE
-from lab_env.course.authoring.code_lines import code_lines
+from lab_env.course.authoring.code_lines import code_of_check
 from lab_env.course.authoring.effects import Disturbed
 from lab_env.course.authoring.kernel import CHECK, observed_kernel
 from lab_env.course.authoring.mutants import Mutant, mutants
@@ -64,9 +64,9 @@ class Trial:
 
 
 def fingerprint(exercise: registry.Exercise) -> str:
-    """Hash the reference answer and the lesson's checks, ignoring imports and docstrings."""
+    """Hash the reference answer and the code of its check, ignoring imports and docstrings."""
     text = (COURSE.lesson(exercise.id[:2]) / "checks.py").read_text(encoding="utf-8")
-    code = "\n".join([exercise.solution, *code_lines(text)])
+    code = f"{exercise.solution}\n{code_of_check(text, exercise.id)}"
     return hashlib.sha256(code.encode()).hexdigest()[:16]
 
 

@@ -208,6 +208,9 @@ def stream_of(topic, at_most):
     return spark.readStream.load(format="kafka", **options).where("partition = 0")
 
 
+# %% harmless="03.1"
+# a column more: the source itself has one more, with the option for headers
+
 # %% [markdown] tags=["instructor"]
 # *For instructors.* 11 minutes. Let the room vote on 03.p1 before anybody runs it. Short of time: give 03.1 away.
 
@@ -332,7 +335,8 @@ def split(parsed):
     complete = " AND ".join(f"event.{field} IS NOT NULL" for field in FIELDS)
     fine = f"{complete} AND event._corrupt IS NULL AND NOT ({BREAKS_A_RULE})"
     flagged = parsed.withColumn("fine", F.expr(f"coalesce({fine}, false)"))
-    return flagged.filter("fine"), flagged.filter("NOT fine").select("partition", "offset", "value")
+    dead_letters = flagged.filter("NOT fine").select("partition", "offset", "value")
+    return flagged.filter("fine").drop("fine"), dead_letters
 
 
 # %% right="03.2"
@@ -350,7 +354,7 @@ def split(parsed):
 
 
 # %% wrong="03.2"
-# expect: `event` as it was parsed
+# expect: columns that were not parsed
 def split(parsed):
     complete = " AND ".join(f"event.{field} IS NOT NULL" for field in FIELDS)
     fine = f"coalesce({complete} AND event._corrupt IS NULL AND NOT ({BREAKS_A_RULE}), false)"
@@ -391,6 +395,10 @@ def split(parsed):
     bad = F.coalesce(bad, F.lit(True))
     return parsed.where(~bad), parsed.where(bad)
 
+
+# %% harmless="03.2"
+# element 2: a column more: dead letters may carry a reason
+# element 2: a column renamed in case: Spark finds it by either name
 
 # %%
 lab.use_reference("03.2")
@@ -773,6 +781,9 @@ def messages_of(checkpoint, batch):
 def messages_of(checkpoint, batch):
     return stream_of(topic, 2500)
 
+
+# %% harmless="03.4"
+# a column more: the source itself has one more, with the option for headers
 
 # %%
 lab.use_reference("03.4")

@@ -794,10 +794,10 @@ lab.check("04.4", merge_into)
 def merge_into(table, events):
     spark.sql(f"""
         MERGE INTO {table} t USING (SELECT * FROM {events}) s ON s.order_id = t.order_id
-        WHEN MATCHED AND s.status <> 'erased' AND s.order_ts >= t.order_ts THEN UPDATE SET
+        WHEN MATCHED AND s.op <> 'erase' AND s.order_ts >= t.order_ts THEN UPDATE SET
             status = s.status, order_ts = s.order_ts, partition_date = s.partition_date
-        WHEN MATCHED AND s.status = 'erased' AND s.order_ts >= t.order_ts THEN DELETE
-        WHEN NOT MATCHED AND s.status <> 'erased' THEN
+        WHEN MATCHED AND s.op = 'erase' AND s.order_ts >= t.order_ts THEN DELETE
+        WHEN NOT MATCHED AND s.op <> 'erase' THEN
             INSERT (order_id, status, order_ts, partition_date)
             VALUES (s.order_id, s.status, s.order_ts, s.partition_date)
     """)

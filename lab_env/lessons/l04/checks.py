@@ -35,7 +35,15 @@ AFTER = (
     ("e-7", "O-33", "update", "delivered", "21 10:30", "21 10:31", "21", "21"),
 )
 FIRST_ONLY = (("e-9", "O-34", "create", "new", "20 11:00", "20 11:00", "20", "20"),)
+# Orders with two events in the first write and none later, one with the older event last.
+TWICE = (
+    ("e-10", "O-35", "create", "new", "20 09:00", "20 09:00", "20", "20"),
+    ("e-11", "O-35", "update", "paid", "20 09:10", "20 09:10", "20", "20"),
+    ("e-13", "O-36", "update", "paid", "20 09:10", "20 09:10", "20", "20"),
+    ("e-12", "O-36", "create", "new", "20 09:00", "20 09:20", "20", "20"),
+)
 # Another table than `ORDERS` makes, as the lesson asks for them later.
+FOLDER_NAMES = "hoodie.datasource.write.hive_style_partitioning"
 OTHER = {
     "hoodie.datasource.write.recordkey.field": "event_id",
     "hoodie.datasource.write.table.type": "MERGE_ON_READ",
@@ -50,8 +58,8 @@ def upserts_orders(lab, answer):
     if not hasattr(options, "items"):
         raise Unreadable("`ORDERS` has to be a dictionary of options.")
     path, other = lab.scratch("orders"), lab.scratch("other-orders")
-    events = (*BEFORE, *SAMPLE, *AFTER, *FIRST_ONLY)
-    first = [event for event in events if event[3] == "new"]
+    events = (*BEFORE, *SAMPLE, *AFTER, *FIRST_ONLY, *TWICE)
+    first = [event for event in events if event[3] == "new" or event in TWICE]
     upsert(_events(lab, first), path)
     expect_type(lab, path, "COPY_ON_WRITE")
     upsert(_events(lab, [event for event in events if event not in first]), path)
@@ -120,7 +128,8 @@ def upserts_orders(lab, answer):
         min(folders),
     )
     expect_no_metadata(lab, path, "DEMO_OPTIONS")
-    upsert(_events(lab, FIRST_ONLY), other, {**options, **OTHER})
+    plain = {name: value for name, value in options.items() if name != FOLDER_NAMES}
+    upsert(_events(lab, FIRST_ONLY), other, {**plain, **OTHER})
     made = settings_of(lab, other) if lab.files(other) else {}
     expect(
         [made.get(f"hoodie.table.{name}") for name in ("recordkey.fields", "type")]
@@ -128,6 +137,11 @@ def upserts_orders(lab, answer):
         "The table of `ORDERS` is right. But asked for a Merge-on-Read table with the key "
         "`event_id`, your function made another: it has to use its `options`, which are `ORDERS` "
         "only by default.",
+    )
+    expect(
+        made.get(FOLDER_NAMES, "false") == "false",
+        "The table of `ORDERS` is right. But asked to write without the option for readable folder "
+        "names, your function added it: it has to use its `options`, and only them.",
     )
     return f"{len(counts)} orders, one row each, and no order in two places."
 
@@ -147,7 +161,7 @@ def _newest(events: Events) -> list[tuple[str, ...]]:
 
 
 # Two batches, as a stream brings them: an erasure finds its order in the table, or next to it. A
-# cancelled order stays.
+# cancelled order stays, and so does one whose status only says erased. S-5 has one event, late.
 STREAM_BATCHES = (
     (
         ("s-1", "S-1", "create", "new", "20 12:00", "20 12:00", "20", "20"),
@@ -162,6 +176,8 @@ STREAM_BATCHES = (
         ("s-8", "S-31", "cancel", "cancelled", "20 12:10", "20 12:10", "20", "20"),
         ("s-9", "E-21", "create", "new", "20 12:00", "20 12:00", "20", "20"),
         ("s-10", "E-21", "erase", "erased", "20 12:10", "20 12:10", "20", "20"),
+        ("s-11", "S-4", "update", "erased", "20 12:10", "20 12:10", "20", "20"),
+        ("s-12", "S-5", "update", "paid", "20 11:00", "20 12:20", "20", "20"),
     ),
 )
 READ_LATER = ("event_id", "order_id", "status", "amount", "order_ts", "partition_date")
@@ -345,8 +361,8 @@ def _read(message: bytes) -> dict:
 
 
 # The table before the merge, and what arrives: a late event, two erasures, an update, a
-# cancellation, a new order, one of which the table lacks the creation, an erasure older than its
-# row, and one that is as old.
+# cancellation, a new order, ones of which the table lacks the creation, an erasure older than its
+# row, one that is as old, and an update to a status that only says erased.
 MERGE_BEFORE = (
     ("m-1", "O-41", "update", "shipped", "20 12:10", "20 12:10", "20", "20"),
     ("m-2", "O-42", "create", "new", "20 12:00", "20 12:00", "20", "20"),
@@ -354,6 +370,8 @@ MERGE_BEFORE = (
     ("m-4", "O-46", "create", "new", "20 12:00", "20 12:00", "20", "20"),
     ("m-12", "O-48", "update", "shipped", "20 12:30", "20 12:30", "20", "20"),
     ("m-13", "O-49", "create", "new", "20 12:00", "20 12:00", "20", "20"),
+    ("m-16", "O-50", "update", "shipped", "20 12:30:00.500", "20 12:30", "20", "20"),
+    ("m-17", "O-51", "create", "new", "20 12:00", "20 12:00", "20", "20"),
 )
 MERGE_EVENTS = (
     ("m-5", "O-41", "update", "paid", "20 12:05", "20 12:30", "20", "20"),
@@ -365,6 +383,9 @@ MERGE_EVENTS = (
     ("m-11", "O-47", "update", "paid", "20 12:50", "20 12:50", "20", "20"),
     ("m-14", "O-48", "erase", "erased", "20 12:10", "20 13:00", "20", "20"),
     ("m-15", "O-49", "erase", "erased", "20 12:00", "20 13:00", "20", "20"),
+    ("m-18", "O-50", "erase", "erased", "20 12:30:00.499", "20 13:00", "20", "20"),
+    ("m-19", "O-51", "update", "erased", "20 12:20", "20 12:20", "20", "20"),
+    ("m-20", "O-52", "update", "paid", "21 00:10", "21 00:10", "20", "21"),
 )
 MERGE_COLUMNS = ("order_id", "status", "order_ts", "partition_date")
 

@@ -576,6 +576,7 @@ def move(path, order_ids, day):
 
 # %% equivalent="08.3"
 # without .format('hudi'): plain Parquet has the older versions, too, and the upsert keeps the newest
+# without .format('hudi'): of the versions in all files, the write keeps the newest
 
 # %%
 lab.use_reference("08.3")

@@ -159,6 +159,7 @@ def _dearer(lab) -> str:
     path = scratch_copy(lab, lab.path("orders_indexed"), "dearer")
     rows = without_hudis(rows_at(lab, path)).where("order_id BETWEEN 'O-0020' AND 'O-2999'")
     dearer = rows.withColumn("amount", (F.col("amount") + 1).cast(rows.schema["amount"].dataType))
+    dearer = dearer.withColumn("order_ts", F.expr("order_ts + INTERVAL 1 MINUTE"))
     dearer.write.format("hudi").options(**LISTED).mode("append").save(path)
     return path
 

@@ -772,6 +772,9 @@ def clean_up(table):
     upsert(every_order, table, **(BACKFILL | CLEANING))
 
 
+# %% harmless="18.3"
+# table cleaned: cleaning is what rolls a dead writer back
+
 # %% [markdown]
 # Now the real table.
 

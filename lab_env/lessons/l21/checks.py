@@ -157,10 +157,12 @@ def made_up_lists() -> list[pd.DataFrame]:
 
 def _made_up_list() -> pd.DataFrame:
     lost = 2 + secrets.randbelow(3)  # succeeded, and their results went with the executor
-    failed = lost + 1 + secrets.randbelow(2)  # were at work on it
+    failed = lost + 2 + secrets.randbelow(2)  # were at work on it
     stages = secrets.randbelow(30)
     rows = [_try(stages, task, executor=str(1 + task % 2)) for task in range(6 + lost)]
     rows += [_try(stages, task, stage_try=1) for task in range(lost)]
+    rows.append(_try(stages, 6 + lost, stage_try=1))  # its first try is in the stage's second
+    rows += [_try(40, 11), _try(401, 1)]  # two tasks, whose numbers in a row are the same text
     for task in range(failed + 3):
         dies = task < failed
         rows.append(_try(stages + 1, task, status="FAILED" if dies else "SUCCESS"))
