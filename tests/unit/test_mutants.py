@@ -159,7 +159,7 @@ def test_a_record_is_of_its_own_check_and_what_that_uses(tmp_path, monkeypatch):
         text.replace('"""', '"""In other words: ', 1): True,
         text.replace("from lab_env", "import math\nfrom lab_env", 1): True,
         text.replace("expect(", "expect(True or ", 1): False,
-        text.replace('status, to_timestamp', "status, to_date", 1): False,  # of a helper
+        text.replace("status, to_timestamp", "status, to_date", 1): False,  # of a helper
         text.replace("0.95 * self", "0.9 * self", 1): True,  # of another exercise
     }
     for changed, holds in other.items():
