@@ -341,7 +341,7 @@ def board(path):
 
 
 # %% wrong="06.2"
-# expect: `revenue` has become `double`
+# expect: `revenue` is a double
 def board(path):
     reader = spark.read.format("hudi").option("hoodie.datasource.query.type", "read_optimized")
     amount = F.col("amount").cast("double")
@@ -729,17 +729,6 @@ def plan(path):
 
 def run(path):
     spark.sql(f"CALL run_compaction(op => 'execute', path => '{path}', options => '{JOB}')")
-
-
-# %% wrong="06.4"
-# expect: which `op` does only that
-def plan(path):
-    options = JOB + ",hoodie.compact.inline.max.delta.commits=1"
-    spark.sql(f"CALL run_compaction(op => 'schedule', path => '{path}', options => '{options}')")
-
-
-def run(path):
-    spark.sql(f"CALL run_compaction(op => 'run', path => '{path}', options => '{JOB}')")
 
 
 # %%
