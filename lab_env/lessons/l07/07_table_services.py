@@ -386,7 +386,7 @@ def cluster(path):
 
 
 # %% wrong="07.2"
-# expect: did not get all of `OPTIONS`
+# expect: metadata table, which `OPTIONS` switches off
 def cluster(path):
     spark.sql(f"CALL run_clustering(path => '{path}')")
 

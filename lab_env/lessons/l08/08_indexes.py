@@ -566,7 +566,7 @@ def move(path, order_ids, day):
 
 
 # %% wrong="08.3"
-# expect: `amount` is
+# expect: still in the old partition
 def move(path, order_ids, day):
     rows = spark.read.format("hudi").load(indexed_path).where(F.col("order_id").isin(order_ids))
     rows = rows.withColumn("partition_date", F.lit(day))
