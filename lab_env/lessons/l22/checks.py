@@ -121,10 +121,7 @@ def hidden_messages(variant: Variant, chance: random.Random) -> list[Message]:
     for delivery in (FIRST, LATE, VERSION_2):
         found += [_message(sent) for sent in story.deliveries[delivery][-MESSAGES:] if sent.event]
     chance.shuffle(found)
-    event = json.loads(next(message.value for message in found if not message.reason))
-    event["event_id"] += "-array"
-    array = Message(json.dumps([event]).encode(), event["event_id"], "an array is no object")
-    return [*found, array]
+    return found
 
 
 def _message(sent: Sent) -> Message:
