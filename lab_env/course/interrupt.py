@@ -20,8 +20,9 @@ def card_of_interrupt() -> str:
     context._gateway._gateway_client.thread_connection.connection = None
     streams = _streams(context)
     tracker = context.statusTracker()
+    active = {*tracker.getActiveJobsIds()}  # first: a stream may begin a job meanwhile
     of_streams = {id for q in streams for id in tracker.getJobIdsForGroup(str(q.runId))}
-    cancelled = {*tracker.getActiveJobsIds()} - of_streams
+    cancelled = active - of_streams
     for job in cancelled:
         context._jsc.sc().cancelJob(job)
     note = [f"Spark jobs that were cancelled: {len(cancelled)}."]
