@@ -43,9 +43,10 @@ spark.range(10**13).select(F.sum(F.hash('id'))).collect()
 """
 # Spark's list of jobs is behind its scheduler by a moment; an endless job never leaves it.
 AFTER = """
-print(spark.range(7).count(), query.isActive)
+count = spark.range(7).count()
 while others():
     time.sleep(0.1)
+print(count, query.isActive, not others())
 """
 
 
@@ -72,5 +73,5 @@ def test_the_job_ends_the_next_cell_answers_and_the_stream_goes_on(kernel):
     assert run(ENDLESS)["ename"] == "KeyboardInterrupt"
     assert run(AFTER)["status"] == "ok", said
     text = "".join(said)
-    assert "7 True" in text, text
+    assert "7 True True" in text, text
     assert "jobs that were cancelled: 1" in text and "goes on. To stop it" in text
