@@ -1,7 +1,7 @@
-"""Helpers for checks of streaming functions: create a source stream, and stop leftover queries."""
+"""Helpers for checks of streaming functions: sources, leftover queries, session settings."""
 
 import secrets
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Timer
@@ -118,3 +118,19 @@ def session_spared() -> Generator[None]:
         yield
     finally:
         DataStreamWriter.start = start
+
+
+@contextmanager
+def spark_settings(spark, names: Mapping[str, str]) -> Generator[None]:
+    """Change Spark SQL settings while the body runs, and restore the previous ones."""
+    before = {name: spark.conf.get(name, None) for name in names}
+    for name, value in names.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, value)

@@ -25,7 +25,8 @@ from lab_env.lessons.l14.checks import (
 )
 from lab_env.lessons.l14.crash import forget_last_commit
 from lab_env.lessons.l14.figures import arrivals, beside_each_other, rows_in_state
-from lab_env.lessons.l14.quick import finish, spark_settings
+from lab_env.lessons.l14.quick import finish
+from lab_env.lessons.streams import spark_settings
 from lab_env.platform.errors import LabError
 
 NOON = datetime(2026, 11, 20, 12)

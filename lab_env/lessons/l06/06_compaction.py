@@ -711,6 +711,17 @@ def run(path):
 
 
 # %% wrong="06.4"
+# expect: carries out the plan that is there
+def plan(path):
+    options = f"{JOB},hoodie.compact.inline.max.delta.commits=1"
+    spark.sql(f"CALL run_compaction(op => 'schedule', path => '{path}', options => '{options}')")
+
+
+def run(path):
+    spark.sql(f"CALL run_compaction(op => 'run', path => '{path}', options => '{JOB}')")
+
+
+# %% wrong="06.4"
 # expect: Scheduling decides; running pays.
 def plan(path):
     options = f"{JOB},hoodie.compact.inline.max.delta.commits=1"

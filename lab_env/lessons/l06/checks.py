@@ -18,7 +18,7 @@ from lab_env.course.checking import check, expect
 from lab_env.lessons.boards import as_board, board_text, expect_decimal
 from lab_env.lessons.l06.figures import batches_of
 from lab_env.lessons.rows import expect_rows, keys_of, rows_at, settings_of, without_hudis
-from lab_env.lessons.streams import own_streams_stopped, session_spared, started
+from lab_env.lessons.streams import own_streams_stopped, session_spared, spark_settings, started
 from lab_env.lessons.table_copies import scratch_copy
 from lab_env.lessons.timelines import expect_no_metadata
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
@@ -407,9 +407,11 @@ def compacts_by_a_job(lab, answer):
             not any(file.kind == "base" for file in planned.new_files),
             "`plan` wrote a base file already: it ran what it had planned.",
         )
+        trigger = {}
         if which == "the second":
             _update_another_day(lab, path)
-        with _same_session(lab):
+            trigger = {"hoodie.compact.inline.max.delta.commits": "1"}  # would plan that write, too
+        with spark_settings(lab.spark, trigger), _same_session(lab):
             run(path)
         after = lab.xray(path)
         expect(

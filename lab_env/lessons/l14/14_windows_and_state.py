@@ -711,7 +711,7 @@ assert flat[-1] < 1.6 * flat[0] and 3 * flat[-1] < grows[-1]
 lab.predict("14.p4", ..., choices=("both", "RocksDB", "four partitions", "neither"))
 
 # %%
-from lab_env.lessons.l14.quick import spark_settings
+from lab_env.lessons.streams import spark_settings
 
 wanted = {
     "spark.sql.shuffle.partitions": "4",

@@ -7,7 +7,7 @@ the number of late orders depends on the answer alone.
 import secrets
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -24,9 +24,9 @@ from lab_env.lessons.l14.arrivals import (
     send_orders,
 )
 from lab_env.lessons.l14.crash import forget_last_commit
-from lab_env.lessons.l14.quick import EXTRA_BATCHES, QUICK, finish, spark_settings
+from lab_env.lessons.l14.quick import EXTRA_BATCHES, QUICK, finish
 from lab_env.lessons.rows import as_dataframe, rows_at
-from lab_env.lessons.streams import in_batches, scratch_topic
+from lab_env.lessons.streams import in_batches, scratch_topic, spark_settings
 from lab_env.lessons.timelines import expect_no_metadata
 
 SCHEMA = (
@@ -133,8 +133,7 @@ def amounts_by(table, *columns: str) -> dict:
             f"{', '.join(sorted(missing))}."
         )
     keys = [
-        F.col(name).cast("timestamp").cast("long").alias(name) if name in CLOCKS else F.col(name)
-        for name in columns
+        microseconds(table, name) if name in CLOCKS else F.col(name).alias(name) for name in columns
     ]
     found: dict = {}
     for *key, revenue in table.select(*keys, "revenue").collect():
@@ -147,23 +146,35 @@ def amounts_by(table, *columns: str) -> dict:
     return found
 
 
-def _utc(seconds: int) -> datetime:
-    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
+def microseconds(table, clock: str):
+    """Return a timestamp column in microseconds since 1970, so the driver's zone plays no part.
+
+    Raises:
+        Unreadable: the column is of another type.
+    """
+    from pyspark.sql import functions as F
+
+    kind = table.schema[clock].dataType.simpleString()
+    if kind not in ("timestamp", "timestamp_ntz"):
+        raise Unreadable(f"Your column `{clock}` is a {kind}; a timestamp is expected.")
+    return F.unix_micros(F.col(clock).cast("timestamp")).alias(clock)
+
+
+def _utc(since_1970: int) -> datetime:
+    return datetime(1970, 1, 1) + timedelta(microseconds=since_1970)
 
 
 @check("14.1")
 def revenue_per_minute(lab, answer):
     """Run the answer on a stream, and on a batch of orders that arrived hours late."""
     from pyspark.errors import AnalysisException
-    from pyspark.sql import functions as F
 
     orders = some_orders(secrets.randbelow(1_000_000))
     returned = as_dataframe(answer(at_rest(lab, orders)), "the minutes")
     missing = {"minute", "revenue", "orders"} - set(returned.columns)
     expect(not missing, "Your result lacks the columns {}.", ", ".join(sorted(missing)))
-    seconds = F.col("minute").cast("timestamp").cast("long")
-    rows = returned.select(seconds, "revenue", "orders").collect()
-    found = {_utc(second): Decimal(str(revenue)) for second, revenue, _ in rows}
+    rows = returned.select(microseconds(returned, "minute"), "revenue", "orders").collect()
+    found = {_utc(minute): Decimal(str(revenue)) for minute, revenue, _ in rows}
     right, total = revenue_of(orders), sum(revenue_of(orders).values())
     expect(
         found != revenue_of(orders, "sent_at"),
@@ -189,7 +200,7 @@ def revenue_per_minute(lab, answer):
         clock(min(right)),
         clock(max(right)),
     )
-    numbers = {_utc(second): int(number) for second, _, number in rows}
+    numbers = {_utc(minute): int(number) for minute, _, number in rows}
     expect(
         numbers == Counter(minute_of(order.order_ts) for order in orders),
         "Revenue is right. `orders` adds up to {}, and {} orders were made; each minute has its "
@@ -378,6 +389,7 @@ def state_that_ends(lab, per_customer):
             len(found),
             len(due),
         )
+    expect_decimal(windows)
     return f"After each batch: {', '.join(map(str, rows))} rows in state, of {len(right)} in all."
 
 
@@ -565,8 +577,8 @@ def _minutes_at(lab, path: str, right: Minutes) -> Minutes:
         len(minutes),
         clock(missing[0]) if missing else "",
     )
-    seconds = table.selectExpr("CAST(CAST(minute AS TIMESTAMP) AS LONG)").collect()
-    (minute, times), *_ = Counter(_utc(second) for (second,) in seconds).most_common()
+    stored = table.select(microseconds(table, "minute")).collect()
+    (minute, times), *_ = Counter(_utc(at) for (at,) in stored).most_common()
     expect(
         times == 1,
         "{} stands {} times in the table. What is the record key, and which operation replaces a "
@@ -581,8 +593,7 @@ def _newest_write(lab, path: str) -> set[datetime]:
     """Return the minutes whose row was written by the newest write."""
     newest = max(lab.xray(path).completed_writes)
     rows = rows_at(lab, path).where(f"_hoodie_commit_time = '{newest}'")
-    seconds = rows.selectExpr("CAST(CAST(minute AS TIMESTAMP) AS LONG)").collect()
-    return {_utc(second) for (second,) in seconds}
+    return {_utc(at) for (at,) in rows.select(microseconds(rows, "minute")).collect()}
 
 
 def _compared(minute: datetime | None, found: Minutes, right: Minutes) -> tuple:

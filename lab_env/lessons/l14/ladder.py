@@ -30,7 +30,8 @@ class StartBoard(Target):
     )
 
     def call(self, function: Callable, spark: "SparkSession", task: Task) -> None:
-        from lab_env.lessons.l14.quick import QUICK, finish, spark_settings
+        from lab_env.lessons.l14.quick import QUICK, finish
+        from lab_env.lessons.streams import spark_settings
 
         with spark_settings(spark, QUICK):
             paths = f"{task.base}/{MINUTES}", f"{task.base}/{CHECKPOINT}"

@@ -1,8 +1,6 @@
 """Settings and helpers to run lesson 14's small batches quickly and to completion."""
 
 import time
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
 
 from lab_env.course.answers import Unreadable, kind_of
 from lab_env.platform.errors import LabError
@@ -22,22 +20,6 @@ QUICK = {
     "spark.sql.streaming.numRecentProgressUpdates": "2000",
 }
 EXTRA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
-
-
-@contextmanager
-def spark_settings(spark, names: Mapping[str, str]) -> Generator[None]:
-    """Change Spark SQL settings while the body runs, and restore the previous ones."""
-    before = {name: spark.conf.get(name, None) for name in names}
-    for name, value in names.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, value)
 
 
 def finish(query, timeout_s: float = TIMEOUT_S):

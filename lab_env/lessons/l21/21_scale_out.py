@@ -391,6 +391,13 @@ def ingest(topic, table, checkpoint, **options):
     return start_upsert(rows, table, checkpoint, HERS)
 
 
+# %% wrong="21.1"
+# expect: but you drop other options
+def ingest(topic, table, checkpoint, maxOffsetsPerTrigger=None, **options):
+    given = {"maxOffsetsPerTrigger": maxOffsetsPerTrigger} if maxOffsetsPerTrigger else {}
+    return start_upsert(parse(read_topic(topic, minPartitions=4, **given)), table, checkpoint)
+
+
 # %% equivalent="21.1"
 # 4 → 5: tasks that divide the one partition; any number above one lets both cores parse
 # 4 → 3: as with five

@@ -4,6 +4,8 @@ import math
 import random
 import secrets
 from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import astuple, dataclass
 
 import pandas as pd
@@ -12,13 +14,14 @@ from lab_env.course.answers import as_int, as_number, plain
 from lab_env.course.checking import NotYet, check, expect
 from lab_env.lessons.hudi_rs import rows_of
 from lab_env.lessons.l21.tasks import table_of
-from lab_env.lessons.streams import own_streams_stopped, started
+from lab_env.lessons.streams import own_streams_stopped, spark_settings, started
 from lab_env.platform.brokers.topics import topic_end_offsets
 
 CORES = 2  # of the lab's cluster
 MOST_OF_ONE_TASK = 0.75  # share of the rows: with more, one core does most of the work
 QUERY_SECONDS = 120
 TOPIC = "orders"  # the lesson's topic of one partition
+REFUSED = {"kafka.enable.auto.commit": "true"}  # Spark keeps the offsets itself
 
 
 @check("21.1")
@@ -27,15 +30,14 @@ def every_core_parses(lab, ingest):
     topic, table, checkpoint = lab.topic(TOPIC), lab.scratch("orders"), lab.scratch("checkpoint")
     half = sum(topic_end_offsets(lab.endpoints.kafka_bootstrap, topic).values()) // 2 + 1
     setting = "spark.sql.shuffle.partitions"
-    before = lab.spark.conf.get(setting)
-    try:
-        with own_streams_stopped(lab.spark, QUERY_SECONDS) as stopped:
-            query = started(ingest(topic, table, checkpoint, maxOffsetsPerTrigger=half))
-            waited = not query.isActive
-            query.awaitTermination()
-    finally:
+    with (
+        spark_settings(lab.spark, {setting: lab.spark.conf.get(setting)}),
+        own_streams_stopped(lab.spark, QUERY_SECONDS) as stopped,
+    ):
+        query = started(ingest(topic, table, checkpoint, maxOffsetsPerTrigger=half))
+        waited = not query.isActive
+        query.awaitTermination()
         set_to = lab.spark.conf.get(setting)
-        lab.spark.conf.set(setting, before)
     expect(
         not stopped.late,
         "Your query was still running after {} seconds. With the trigger `availableNow=True` it "
@@ -88,6 +90,12 @@ def every_core_parses(lab, ingest):
         "lesson does.",
     )
     expect(
+        _hands_on(lab, ingest, topic, REFUSED),
+        "`maxOffsetsPerTrigger` had an effect, but you drop other options: with {!r} Spark would "
+        "have refused to read. Hand on `**options`.",
+        *REFUSED,
+    )
+    expect(
         lab.files(f"{checkpoint}/offsets"),
         "The table is right, but there is no stream's state at `checkpoint`.",
     )
@@ -101,6 +109,16 @@ def every_core_parses(lab, ingest):
         f"{len(parsed)} tasks parsed, the largest of them {most:.0%} of the rows, and every order "
         "is there in its newest version."
     )
+
+
+def _hands_on(lab, ingest: Callable, topic: str, refused: Mapping[str, str]) -> bool:
+    """Return whether the source gets an option with which Spark refuses to read."""
+    from pyspark.errors import IllegalArgumentException
+
+    with own_streams_stopped(lab.spark, QUERY_SECONDS), suppress(IllegalArgumentException):
+        ingest(topic, lab.scratch("orders"), lab.scratch("checkpoint"), **refused)
+        return False
+    return True
 
 
 def read_table(path: str) -> pd.DataFrame:
