@@ -950,7 +950,7 @@ def author_ladder(
 ) -> None:
     """Attack a lesson's own answers: right ones must hold, wrong ones fall.
 
-    The rung of each fall must be that of the table. For all exercises it takes about an hour.
+    Each wrong answer must fall where its line `# falls:` says. All exercises take about an hour.
     """
     from lab_env.lab.ladder.attack import rungs_of
     from lab_env.lab.ladder.proof import trials
@@ -970,7 +970,7 @@ def author_ladder(
     if surprises:
         raise LabError(
             f"{surprises} answers did not climb as expected.",
-            "mend the exercise's target, or FALLS in lab_env/lab/ladder/rungs.py.",
+            "mend the exercise's target, or the line `# falls:` of the answer.",
         )
 
 

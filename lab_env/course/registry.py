@@ -23,10 +23,14 @@ from lab_env.platform.errors import LabError
 
 @dataclass(frozen=True)
 class WrongAnswer:
-    """A plausible wrong answer that CI runs; the check's message must contain `expect`."""
+    """A plausible wrong answer that CI runs; the check's message must contain `expect`.
+
+    `falls` says how it fares on the exercise's ladder: `rung 2`, `holds`, or why it is not tried.
+    """
 
     code: str
     expect: str
+    falls: str = ""
 
 
 @dataclass(frozen=True)
@@ -132,7 +136,7 @@ def _exercise(lesson: Lesson, cell: Cell) -> Exercise:
         solution=without_check(cell.versions.worked),
         hints=tuple(_hint(other.text) for other in lesson.cells if other.hint == cell.exercise),
         wrong=tuple(
-            WrongAnswer(text[found.end() :].strip(), found["message"].strip())
+            WrongAnswer(text[found.end() :].strip(), found["message"].strip(), found["falls"] or "")
             for text in wrong
             if (found := EXPECT.match(text))
         ),

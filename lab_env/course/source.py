@@ -25,7 +25,7 @@ OPTIONS = {
 }  # fmt: skip
 TEACHES_ASSERT = "teaches-assert"
 TAGS = ("instructor", TEACHES_ASSERT)
-EXPECT = re.compile(r"^# expect: (?P<message>\S.*)\n")
+EXPECT = re.compile(r"^# expect: (?P<message>\S.*)\n(?:# falls: (?P<falls>\S.*)\n)?")
 EQUIVALENT = re.compile(r"^# (.+): (\S.*)$", re.MULTILINE)  # a mutant: why it is the same
 _CELL = re.compile(r"^# %%(?P<markdown> \[markdown\])?(?P<options>\s.*)?$")
 _OPTION = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|\[[^\]]*\])')

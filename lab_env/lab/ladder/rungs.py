@@ -357,25 +357,3 @@ RUNGS: dict[str, tuple[Rung, ...]] = {
     "17.3": (RESENDS, *KILLS),
     "18.1": (WRITES, COMMITS),
 }
-
-HOLDS, IN_NOTEBOOK = 0, -1
-# The rung from which each wrong answer of the lesson falls; `HOLDS` if it keeps the promise and is
-# wrong in another way, for example slow; `IN_NOTEBOOK` if it uses values of a running notebook.
-FALLS: dict[str, tuple[int, ...]] = {
-    "03.1": (1, 1, 1, 1, 1),
-    "03.2": (2, 1, 2, 2, 2, 2),
-    "03.3": (3, 1, 1, 1, 1),
-    "04.2": (1,),
-    "06.3": (4, 1, 4, HOLDS),
-    "11.2": (HOLDS, 1, 1),
-    "11.3": (1, HOLDS, 1),
-    "11.4": (1, 1, 1),
-    "12.3": (HOLDS, 1, 1, 1, 1, 1, 1, 1, 1),
-    "12.4": (1, 1, 1, 1, HOLDS),
-    "12.5": (1, 1, IN_NOTEBOOK),
-    "14.4": (HOLDS, 1),
-    "15.2": (1, 1, 2, 1),
-    "17.2": (1, 1),
-    "17.3": (1, 1, 2, 3),
-    "18.1": (1, 2, 1, 1),
-}

@@ -157,6 +157,7 @@ def stream_of(topic, at_most):
 
 # %% wrong="03.1"
 # expect: read none of the
+# falls: rung 1
 def stream_of(topic, at_most):
     return (
         spark.readStream.format("kafka")
@@ -169,6 +170,7 @@ def stream_of(topic, at_most):
 
 # %% wrong="03.1"
 # expect: take the bound that the function is given
+# falls: rung 1
 def stream_of(topic, at_most):
     options = {"kafka.bootstrap.servers": broker, "subscribe": topic}
     options |= {"startingOffsets": "earliest", "maxOffsetsPerTrigger": 50}
@@ -177,6 +179,7 @@ def stream_of(topic, at_most):
 
 # %% wrong="03.1"
 # expect: `minPartitions` only cuts a batch into tasks
+# falls: rung 1
 def stream_of(topic, at_most):
     return (
         spark.readStream.format("kafka")
@@ -190,6 +193,7 @@ def stream_of(topic, at_most):
 
 # %% wrong="03.1"
 # expect: does it subscribe to the topic that it is given
+# falls: rung 1
 def stream_of(topic, at_most):
     return (
         spark.readStream.format("kafka")
@@ -202,6 +206,7 @@ def stream_of(topic, at_most):
 
 # %% wrong="03.1"
 # expect: not each of them once
+# falls: rung 1
 def stream_of(topic, at_most):
     options = {"kafka.bootstrap.servers": broker, "subscribe": topic}
     options |= {"startingOffsets": "earliest", "maxOffsetsPerTrigger": str(at_most)}
@@ -349,12 +354,14 @@ def split(parsed):
 
 # %% wrong="03.2"
 # expect: a row of nulls, which is not null
+# falls: rung 2
 def split(parsed):
     return parsed.where("event IS NOT NULL"), parsed.where("event IS NULL")
 
 
 # %% wrong="03.2"
 # expect: columns that were not parsed
+# falls: rung 1
 def split(parsed):
     complete = " AND ".join(f"event.{field} IS NOT NULL" for field in FIELDS)
     fine = f"coalesce({complete} AND event._corrupt IS NULL AND NOT ({BREAKS_A_RULE}), false)"
@@ -364,6 +371,7 @@ def split(parsed):
 
 # %% wrong="03.2"
 # expect: As JSON they are correct
+# falls: rung 2
 def split(parsed):
     malformed = f"event IS NULL OR event._corrupt IS NOT NULL OR coalesce({BREAKS_A_RULE}, false)"
     return parsed.where(f"NOT ({malformed})"), parsed.where(malformed)
@@ -371,6 +379,7 @@ def split(parsed):
 
 # %% wrong="03.2"
 # expect: in neither
+# falls: rung 2
 def split(parsed):
     malformed = F.expr(BREAKS_A_RULE) | F.col("event._corrupt").isNotNull()
     for field in FIELDS:
@@ -380,6 +389,7 @@ def split(parsed):
 
 # %% wrong="03.2"
 # expect: break a rule of the business
+# falls: rung 2
 def split(parsed):
     complete = " AND ".join(f"event.{field} IS NOT NULL" for field in FIELDS)
     fine = f"({complete} AND event._corrupt IS NULL)"
@@ -388,6 +398,7 @@ def split(parsed):
 
 # %% wrong="03.2"
 # expect: 1 two amounts, the first one no number
+# falls: rung 2
 def split(parsed):
     bad = F.expr(BREAKS_A_RULE)
     for field in FIELDS:
@@ -478,6 +489,7 @@ def to_files(rows, path, checkpoint, **trigger):
 
 # %% wrong="03.3"
 # expect: `_spark_metadata`
+# falls: rung 3
 def to_files(rows, path, checkpoint, **trigger):
     stream = rows.writeStream.foreachBatch(lambda batch, _: batch.write.mode("append").json(path))
     return stream.option("checkpointLocation", checkpoint).trigger(**trigger).start()
@@ -485,6 +497,7 @@ def to_files(rows, path, checkpoint, **trigger):
 
 # %% wrong="03.3"
 # expect: runs until somebody stops it
+# falls: rung 1
 def to_files(rows, path, checkpoint, **trigger):
     options = {"path": path, "checkpointLocation": checkpoint}
     return rows.writeStream.trigger(availableNow=True).start(format="json", **options)
@@ -492,6 +505,7 @@ def to_files(rows, path, checkpoint, **trigger):
 
 # %% wrong="03.3"
 # expect: has a batch 0 already
+# falls: rung 1
 def to_files(rows, path, checkpoint, **trigger):
     options = {"path": path, "checkpointLocation": lab.scratch("checkpoint")}
     return rows.writeStream.format("json").options(**options).trigger(**trigger).start()
@@ -499,12 +513,14 @@ def to_files(rows, path, checkpoint, **trigger):
 
 # %% wrong="03.3"
 # expect: checkpointLocation
+# falls: rung 1
 def to_files(rows, path, checkpoint, **trigger):
     return rows.writeStream.format("json").option("path", path).trigger(**trigger).start()
 
 
 # %% wrong="03.3"
 # expect: nobody has started it
+# falls: rung 1
 def to_files(rows, path, checkpoint, **trigger):
     options = {"path": path, "checkpointLocation": checkpoint}
     return rows.writeStream.format("json").options(**options).trigger(**trigger)

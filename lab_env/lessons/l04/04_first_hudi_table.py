@@ -364,6 +364,7 @@ def start_table(events, path, checkpoint):
 
 # %% wrong="04.2"
 # expect: An event that you leave out changes nothing
+# falls: rung 1
 def start_table(events, path, checkpoint):
     stream = events.where("op != 'erase'").writeStream.format("hudi")
     stream = stream.options(**ORDERS, **DEMO_OPTIONS).option("checkpointLocation", checkpoint)

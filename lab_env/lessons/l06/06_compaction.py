@@ -521,6 +521,7 @@ def start_stream(source, path, checkpoint):
 
 # %% wrong="06.3"
 # expect: nobody had carried it out
+# falls: rung 4
 def start_stream(source, path, checkpoint):
     changes = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", "1")
     options = {**ORDERS, "hoodie.table.name": "orders", "checkpointLocation": checkpoint}
@@ -533,6 +534,7 @@ def start_stream(source, path, checkpoint):
 
 # %% wrong="06.3"
 # expect: took both files and ended
+# falls: rung 1
 def start_stream(source, path, checkpoint):
     changes = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", "1")
     options = {**ORDERS, "hoodie.table.name": "orders", "checkpointLocation": checkpoint}
@@ -549,6 +551,7 @@ def start_stream(source, path, checkpoint):
 
 # %% wrong="06.3"
 # expect: planned no compaction
+# falls: rung 4
 def start_stream(source, path, checkpoint):
     changes = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", "1")
     return (
@@ -563,6 +566,7 @@ def start_stream(source, path, checkpoint):
 
 # %% wrong="06.3"
 # expect: that is inline
+# falls: holds
 def start_stream(source, path, checkpoint):
     changes = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", "1")
     return (

@@ -361,6 +361,7 @@ def run(path, begin):
 
 # %% wrong="11.2"
 # expect: was completed after it
+# falls: holds
 def run(path, begin):
     rows = since(begin, path=path)
     newest = rows.agg(F.max("_hoodie_commit_time")).first()[0]
@@ -370,6 +371,7 @@ def run(path, begin):
 
 # %% wrong="11.2"
 # expect: compares completion times
+# falls: rung 1
 def run(path, begin):
     rows = since(begin, path=path)
     newest = rows.selectExpr("max(_hoodie_commit_time)").first()[0]
@@ -378,6 +380,7 @@ def run(path, begin):
 
 # %% wrong="11.2"
 # expect: Choose the end of the window first
+# falls: rung 1
 def run(path, begin):
     rows = since(begin, path=path)
     return rows, read_timeline(path)["completed"].max()
@@ -490,6 +493,7 @@ def append(rows, bookmark, path):
 
 # %% wrong="11.3"
 # expect: carries no note of that name
+# falls: rung 1
 def append(rows, bookmark, path):
     options = DEMO_OPTIONS | {"hoodie.table.name": "audit", "bookmark.orders": bookmark}
     options["hoodie.datasource.write.operation"] = "insert"
@@ -498,6 +502,7 @@ def append(rows, bookmark, path):
 
 # %% wrong="11.3"
 # expect: has the record key order_id
+# falls: holds
 def append(rows, bookmark, path):
     options = DEMO_OPTIONS | {
         "hoodie.table.name": "audit",
@@ -511,6 +516,7 @@ def append(rows, bookmark, path):
 
 # %% wrong="11.3"
 # expect: keeps one row per order
+# falls: rung 1
 def append(rows, bookmark, path):
     options = ORDERS | {
         "hoodie.datasource.write.partitionpath.field": "",
@@ -626,6 +632,7 @@ def stream_once(path, folder, checkpoint):
 
 # %% wrong="11.4"
 # expect: Where does your stream remember how far it was
+# falls: rung 1
 def stream_once(path, folder, checkpoint):
     changes = spark.readStream.format("hudi").load(path).writeStream.format("parquet")
     changes = changes.option("checkpointLocation", lab.scratch("forgotten"))
@@ -636,6 +643,7 @@ def stream_once(path, folder, checkpoint):
 
 # %% wrong="11.4"
 # expect: still running
+# falls: rung 1
 def stream_once(path, folder, checkpoint):
     changes = spark.readStream.format("hudi").load(path).writeStream.format("parquet")
     return changes.option("checkpointLocation", checkpoint).start(folder)
@@ -643,6 +651,7 @@ def stream_once(path, folder, checkpoint):
 
 # %% wrong="11.4"
 # expect: no stream's query
+# falls: rung 1
 def stream_once(path, folder, checkpoint):
     changes = spark.readStream.format("hudi").load(path).writeStream.format("parquet")
     changes = changes.option("checkpointLocation", checkpoint).trigger(availableNow=True)

@@ -569,6 +569,7 @@ def deltas(changes):
 
 # %% wrong="12.3"
 # expect: customers that are wrong
+# falls: holds
 def deltas(changes):
     from pyspark.sql import Window
 
@@ -587,6 +588,7 @@ def deltas(changes):
 
 # %% wrong="12.3"
 # expect: subtract `before` for u and d
+# falls: rung 1
 def deltas(changes):
     counted = changes.where("after.status <> 'cancelled'")
     return counted.groupBy("after.customer_id").agg(F.sum("after.cents").alias("cents"))
@@ -594,6 +596,7 @@ def deltas(changes):
 
 # %% wrong="12.3"
 # expect: A cancel is an update
+# falls: rung 1
 def deltas(changes):
     before = F.coalesce("before.cents", F.lit(0))
     after = F.coalesce("after.cents", F.lit(0))
@@ -603,6 +606,7 @@ def deltas(changes):
 
 # %% wrong="12.3"
 # expect: A cancel is an update
+# falls: rung 1
 def deltas(changes):
     moves = changes.selectExpr(
         "after.customer_id", "if(after.status = 'cancelled', 0, after.cents) AS cents"
@@ -613,6 +617,7 @@ def deltas(changes):
 
 # %% wrong="12.3"
 # expect: An order may come in cancelled
+# falls: rung 1
 def deltas(changes):
     worth = "if({0}.status = 'cancelled', 0, {0}.cents)"
     old = f"CASE op WHEN 'd' THEN before.cents WHEN 'u' THEN {worth.format('before')} END"
@@ -625,6 +630,7 @@ def deltas(changes):
 
 # %% wrong="12.3"
 # expect: `cents` has become double
+# falls: rung 1
 def deltas(changes):
     changes.createOrReplaceTempView("feed_rows")
     return spark.sql("""
@@ -637,6 +643,7 @@ def deltas(changes):
 
 # %% wrong="12.3"
 # expect: move to another customer
+# falls: rung 1
 def deltas(changes):
     def worth(image):
         counts = F.col(f"{image}.status") != "cancelled"
@@ -649,6 +656,7 @@ def deltas(changes):
 
 # %% wrong="12.3"
 # expect: one row is without a customer
+# falls: rung 1
 def deltas(changes):
     def worth(image):
         counts = F.col(f"{image}.status") != "cancelled"
@@ -661,6 +669,7 @@ def deltas(changes):
 
 # %% wrong="12.3"
 # expect: returns a pandas.DataFrame
+# falls: rung 1
 def deltas(changes):
     return changes.selectExpr("after.customer_id", "after.cents").toPandas()
 
@@ -758,6 +767,7 @@ def write_totals(moved, upto, path):
 
 # %% wrong="12.4"
 # expect: An upsert replaces the row
+# falls: rung 1
 def write_totals(moved, upto, path):
     rows = moved.withColumn("upto", F.lit(upto))
     rows.write.format("hudi").options(**REVENUE).mode("append").save(path)
@@ -765,6 +775,7 @@ def write_totals(moved, upto, path):
 
 # %% wrong="12.4"
 # expect: a sum with NULL is NULL
+# falls: rung 1
 def write_totals(moved, upto, path):
     kept = spark.read.format("hudi").load(path).select("customer_id", F.col("cents").alias("old"))
     rows = moved.join(kept, "customer_id", "left").withColumn("cents", F.expr("cents + old"))
@@ -774,6 +785,7 @@ def write_totals(moved, upto, path):
 
 # %% wrong="12.4"
 # expect: has no row yet
+# falls: rung 1
 def write_totals(moved, upto, path):
     kept = spark.read.format("hudi").load(path).select("customer_id", F.col("cents").alias("old"))
     rows = moved.join(kept, "customer_id").withColumn("cents", F.col("cents") + F.col("old"))
@@ -783,6 +795,7 @@ def write_totals(moved, upto, path):
 
 # %% wrong="12.4"
 # expect: whom `moved` does not name
+# falls: rung 1
 def write_totals(moved, upto, path):
     query = """
         SELECT customer_id, {upto} AS upto,
@@ -796,6 +809,7 @@ def write_totals(moved, upto, path):
 
 # %% wrong="12.4"
 # expect: came; now the table says
+# falls: holds
 def write_totals(moved, upto, path):
     moved.createOrReplaceTempView("moved_totals")
     for statement in (
@@ -966,6 +980,7 @@ def begin_of_next_run(totals=revenue_path):
 
 # %% wrong="12.5"
 # expect: The job's own commit came after it
+# falls: rung 1
 def begin_of_next_run(totals=revenue_path):
     kept = spark.read.format("hudi").load(totals)
     return kept.agg(F.max("_hoodie_commit_time")).first()[0]
@@ -973,6 +988,7 @@ def begin_of_next_run(totals=revenue_path):
 
 # %% wrong="12.5"
 # expect: would count twice
+# falls: rung 1
 def begin_of_next_run(totals=revenue_path):
     kept = spark.read.format("hudi").load(totals)
     return kept.agg(F.min("upto")).first()[0]
@@ -980,6 +996,7 @@ def begin_of_next_run(totals=revenue_path):
 
 # %% wrong="12.5"
 # expect: no variable of this notebook
+# falls: needs the notebook
 def begin_of_next_run(totals=revenue_path):
     return news.agg(F.max("ts_ms")).first()[0]  # `news` is what this notebook has read
 

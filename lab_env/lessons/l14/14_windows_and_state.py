@@ -871,6 +871,7 @@ def start_board(orders, path, checkpoint):
 
 # %% wrong="14.4"
 # expect: complete mode delivers every minute
+# falls: holds
 def start_board(orders, path, checkpoint):
     minutes = revenue_per_minute(orders.withWatermark("order_ts", "2 minutes"))
     stream = minutes.writeStream.format("hudi").options(**MINUTES).outputMode("complete")
@@ -879,6 +880,7 @@ def start_board(orders, path, checkpoint):
 
 # %% wrong="14.4"
 # expect: Does a batch add to the table, or replace it?
+# falls: rung 1
 def start_board(orders, path, checkpoint):
     options = {**DEMO_OPTIONS, "hoodie.table.name": "minutes"}
     options |= {"hoodie.datasource.write.recordkey.field": "minute"}

@@ -410,6 +410,7 @@ def follow(apply, checkpoint, **limits):
 
 # %% wrong="15.2"
 # expect: a new stream begins at the end
+# falls: rung 1
 def follow(apply, checkpoint, **limits):
     stream = spark.readStream.format("kafka").options(**KAFKA, **limits).load().writeStream
     stream = stream.foreachBatch(apply).option("checkpointLocation", checkpoint)
@@ -418,12 +419,14 @@ def follow(apply, checkpoint, **limits):
 
 # %% wrong="15.2"
 # expect: once more
+# falls: rung 1
 def follow(apply, checkpoint, **limits):
     apply(spark.read.format("kafka").options(**KAFKA).load(), 0)
 
 
 # %% wrong="15.2"
 # expect: no batch is committed at `checkpoint`
+# falls: rung 2
 def follow(apply, checkpoint, **limits):
     source = spark.readStream.format("kafka").options(**KAFKA, **limits)
     stream = source.option("startingOffsets", "earliest").load().writeStream.foreachBatch(apply)
@@ -433,6 +436,7 @@ def follow(apply, checkpoint, **limits):
 
 # %% wrong="15.2"
 # expect: ignores limits
+# falls: rung 1
 def follow(apply, checkpoint, **limits):
     source = spark.readStream.format("kafka").options(**KAFKA, **limits)
     stream = source.option("startingOffsets", "earliest").load().writeStream.foreachBatch(apply)

@@ -500,12 +500,14 @@ def continue_stream(table, checkpoint):
 
 # %% wrong="17.2"
 # expect: is not above
+# falls: rung 1
 def continue_stream(table, checkpoint):
     start_stream(read_events(spark, KAFKA, topic), table, checkpoint).awaitTermination()
 
 
 # %% wrong="17.2"
 # expect: began anew
+# falls: rung 1
 def continue_stream(table, checkpoint):
     delete_prefix(lab.endpoints, key_of(checkpoint) + "/")
     stream = read_events(spark, KAFKA, topic)
@@ -672,6 +674,7 @@ def deliver(rows, batch, table):
 
 # %% wrong="17.3"
 # expect: Two messages may have the same text
+# falls: rung 1
 def deliver(rows, batch, table):
     by_text = {"hoodie.datasource.write.recordkey.field": "message"}
     upsert = AUDIT | by_text | {"hoodie.datasource.write.operation": "upsert"}
@@ -680,12 +683,14 @@ def deliver(rows, batch, table):
 
 # %% wrong="17.3"
 # expect: replaces what the table held
+# falls: rung 1
 def deliver(rows, batch, table):
     rows.write.format("hudi").options(**AUDIT).mode("overwrite").save(table)
 
 
 # %% wrong="17.3"
 # expect: Crashed after the receipt
+# falls: rung 2
 def deliver(rows, batch, table):
     written = f"{table}_receipts/{batch}"
     if key_of(written) not in [found.key for found in lab.files(f"{table}_receipts")]:
@@ -695,6 +700,7 @@ def deliver(rows, batch, table):
 
 # %% wrong="17.3"
 # expect: A receipt in a variable is gone after the restart
+# falls: rung 3
 delivered = set()
 
 

@@ -258,6 +258,7 @@ def lock_options(job, table):
 
 # %% wrong="18.1"
 # expect: Nobody compared your files
+# falls: rung 1
 def lock_options(job, table):
     return {
         "hoodie.write.lock.provider": (
@@ -271,6 +272,7 @@ def lock_options(job, table):
 
 # %% wrong="18.1"
 # expect: Two writers, two locks
+# falls: rung 2
 def lock_options(job, table):
     return {
         "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
@@ -285,6 +287,7 @@ def lock_options(job, table):
 
 # %% wrong="18.1"
 # expect: Only one of you compares
+# falls: rung 1
 def lock_options(job, table):
     provider = "org.apache.hudi.client.transaction.lock.ZookeeperBasedLockProvider"
     options = {
@@ -299,6 +302,7 @@ def lock_options(job, table):
 
 # %% wrong="18.1"
 # expect: failed before there was a race
+# falls: rung 1
 def lock_options(job, table):
     return {
         "hoodie.write.concurrency.mode": "OPTIMISTIC_CONCURRENCY_CONTROL",
