@@ -20,6 +20,7 @@ from lab_env.lab.job import worker
 from lab_env.lab.job.process import JobFailed
 from lab_env.lab.ladder import attack as ladder
 from lab_env.lab.ladder import disturbances
+from lab_env.lab.ladder import stage as stages
 from lab_env.lab.ladder.fall import read_fall
 from lab_env.lab.ladder.history import Look, shortest
 from lab_env.lab.ladder.rungs import RUNGS, SENDS, WRITES
@@ -101,7 +102,7 @@ class Stage:
         self.rows = self.edit(rows)
 
 
-class PlayedLedger(ladder.Ledger):
+class PlayedLedger(stages.Ledger):
     stage: Stage
 
     def frame(self):
@@ -123,19 +124,19 @@ def stage(home, monkeypatch):
         played.sent, played.rows = [], []
 
     monkeypatch.setattr(PlayedLedger, "stage", played, raising=False)
-    monkeypatch.setattr(ladder, "Ledger", PlayedLedger)
-    monkeypatch.setattr(ladder, "Gate", lambda address: PlayedGate(played))
-    monkeypatch.setattr(ladder, "JobProcess", lambda at, *_: PlayedProcess(played, at))
-    monkeypatch.setattr(ladder, "HELD_S", 0)
-    monkeypatch.setattr(ladder, "replay", send)
-    monkeypatch.setattr(ladder, "read_rows", read)
-    monkeypatch.setattr(ladder, "topic_end_offsets", lambda at, topic: {0: len(played.sent)})
+    monkeypatch.setattr(stages, "Ledger", PlayedLedger)
+    monkeypatch.setattr(stages, "Gate", lambda address: PlayedGate(played))
+    monkeypatch.setattr(stages, "JobProcess", lambda at, *_: PlayedProcess(played, at))
+    monkeypatch.setattr(stages, "HELD_S", 0)
+    monkeypatch.setattr(stages, "replay", send)
+    monkeypatch.setattr(stages, "read_rows", read)
+    monkeypatch.setattr(stages, "topic_end_offsets", lambda at, topic: {0: len(played.sent)})
     monkeypatch.setattr(disturbances, "paused", lambda name: nullcontext())
     monkeypatch.setattr(disturbances, "AWAY_S", 0)
     monkeypatch.setattr(disturbances, "add_partitions", lambda at, topic, total: None)
-    monkeypatch.setattr(ladder, "delete_topic", lambda at, topic: played.removed.append(topic))
-    monkeypatch.setattr(ladder.store, "delete_prefix", remove)
-    monkeypatch.setattr(ladder.store, "list_objects", lambda endpoints, prefix: ["there"])
+    monkeypatch.setattr(stages, "delete_topic", lambda at, topic: played.removed.append(topic))
+    monkeypatch.setattr(stages.store, "delete_prefix", remove)
+    monkeypatch.setattr(stages.store, "list_objects", lambda endpoints, prefix: ["there"])
     return played
 
 
@@ -315,7 +316,7 @@ def test_an_error_while_removing_hides_neither_a_fall_nor_an_error(stage, monkey
     def away(endpoints, prefix):
         raise OSError("the store is away")
 
-    monkeypatch.setattr(ladder.store, "delete_prefix", away)
+    monkeypatch.setattr(stages.store, "delete_prefix", away)
     left = "Its topic, output and ledger could not all be removed: the store is away"
     stage.edit = lambda rows: rows[1:]
     (result,) = climb(1).results
@@ -355,7 +356,7 @@ def test_ctrl_c_while_the_attack_cleans_up_waits_for_its_end(stage, monkeypatch)
         signal.raise_signal(signal.SIGINT)
         stage.removed.append(prefix)
 
-    monkeypatch.setattr(ladder.store, "delete_prefix", remove)
+    monkeypatch.setattr(stages.store, "delete_prefix", remove)
     with pytest.raises(KeyboardInterrupt):
         climb(1)
     assert len(stage.removed) == 2 and all(process.killed for process in stage.processes)

@@ -24,7 +24,8 @@ from lab_env.lab.ladder import rungs
 from lab_env.lab.ladder.answers import find_answer
 from lab_env.lab.ladder.history import Look, as_text, history
 from lab_env.lab.ladder.proof import HOLDS, NOT_TRIED
-from lab_env.lab.ladder.target import Target, Task, Verdict, check_ended, target_of
+from lab_env.lab.ladder.stage import Task
+from lab_env.lab.ladder.target import Target, Verdict, check_ended, target_of
 from lab_env.lab.ladder.worker import LadderWorker
 from lab_env.lessons.l03.ladder import BOUND, DEAD_LETTER, ORDER, TARGETS, check_bound
 from lab_env.lessons.l06.ladder import pending

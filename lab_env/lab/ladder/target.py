@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from lab_env.course.answers import Unreadable, kind_of
+from lab_env.lab.ladder.stage import Stage, Task
 from lab_env.platform import store
 from lab_env.shop.ledger import reconcile
 
 if TYPE_CHECKING:  # the attacking process has no Spark
     from pyspark.sql import DataFrame, SparkSession
-
-    from lab_env.lab.ladder.attack import Stage
 
 WORDS = {
     "missing": "{} missing from the output",
@@ -41,22 +40,6 @@ FEWER_STEPS = {
 ENDS_WITHIN_S = 1  # a stream that ends by itself when it has read everything
 # The orders of a delivery's first commit and those of its second, where it has two.
 HALVES = "crc32(order_id) % 2 = 0", "crc32(order_id) % 2 = 1"
-
-
-@dataclass(frozen=True)
-class Task:
-    """A call of the function: its source and destination, and the delivery before it.
-
-    `since` has the offsets at which the delivery begins, by topic partition; `writer` is the number
-    of the process, if several write.
-    """
-
-    bootstrap: str
-    topic: str
-    base: str
-    delivery: int
-    since: dict[str, int]
-    writer: int = 0
 
 
 @dataclass(frozen=True)
@@ -103,7 +86,7 @@ class Target:
         """Read the output with Spark; `rows` may call this through the stage."""
         raise NotImplementedError
 
-    def rows(self, stage: "Stage") -> pd.DataFrame:
+    def rows(self, stage: Stage) -> pd.DataFrame:
         """Return the output, with columns `key` and `event`; no rows if there is none yet."""
         raise NotImplementedError
 
@@ -148,7 +131,7 @@ class NewestOfEachOrder(Target):
     promise = "Each order has one row, its newest event, and an erased order has none."
     table = ""  # its path below the attack's folder
 
-    def rows(self, stage: "Stage") -> pd.DataFrame:
+    def rows(self, stage: Stage) -> pd.DataFrame:
         rows = stage.hudi_rows(self.table)
         return rows.assign(key=rows["order_id"], event=rows["event_id"])
 
@@ -205,7 +188,7 @@ def target_of(exercise_id: str) -> Target:
     return module.TARGETS[exercise_id]
 
 
-def look_below(stage: "Stage", folder: str, columns: Sequence[str]) -> pd.DataFrame:
+def look_below(stage: Stage, folder: str, columns: Sequence[str]) -> pd.DataFrame:
     """Read the output with Spark, which cannot read a folder that does not exist."""
     if not any(store.list_objects(stage.endpoints, f"{stage.folder}/{folder}/")):
         return pd.DataFrame(columns=list(columns))

@@ -6,7 +6,8 @@ from pyspark.sql import SparkSession
 
 from lab_env.lab.handle import Lab
 from lab_env.lab.job.worker import JobWorker, serve_tasks
-from lab_env.lab.ladder.target import Task, target_of
+from lab_env.lab.ladder.stage import Task
+from lab_env.lab.ladder.target import target_of
 from lab_env.pipeline.session import endpoints_of_environment
 from lab_env.platform import store
 

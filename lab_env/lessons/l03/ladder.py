@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from lab_env.course.answers import Unreadable, as_pair
+from lab_env.lab.ladder.stage import Stage, Task
 from lab_env.lab.ladder.target import (
     EachMessageOnce,
     Target,
-    Task,
     Verdict,
     check_query,
     ends_by_itself,
@@ -23,7 +23,6 @@ from lab_env.shop.ledger.reconcile import place_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lab_env.lab.ladder.attack import Stage
 
 FILES, CHECKPOINT = "files", "_checkpoints/files"  # below the attack's folder
 MESSAGE = ("CAST(value AS STRING) AS value", "partition", "offset")
@@ -46,7 +45,7 @@ class MessagesInFiles(EachMessageOnce):
     def look(self, spark: "SparkSession", task: Task) -> pd.DataFrame:
         return spark.read.schema(PLACE).json(f"{task.base}/{FILES}").toPandas()
 
-    def rows(self, stage: "Stage") -> pd.DataFrame:
+    def rows(self, stage: Stage) -> pd.DataFrame:
         return self.keyed(look_below(stage, FILES, SHOWN))
 
 
@@ -89,7 +88,7 @@ class Split(Target):
     def look(self, spark: "SparkSession", task: Task) -> pd.DataFrame:
         return spark.read.schema(f"{PLACE}, event STRING").json(f"{task.base}/{FILES}").toPandas()
 
-    def rows(self, stage: "Stage") -> pd.DataFrame:
+    def rows(self, stage: Stage) -> pd.DataFrame:
         rows = look_below(stage, FILES, SHOWN)
         return rows.assign(key=place_of(rows))
 

@@ -3,7 +3,8 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from lab_env.lab.ladder.target import NewestOfEachOrder, Task, check_query
+from lab_env.lab.ladder.stage import Task
+from lab_env.lab.ladder.target import NewestOfEachOrder, check_query
 from lab_env.pipeline.layout import FOLDERS, checkpoint_path, table_path
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from lab_env.course.answers import Unreadable
+from lab_env.lab.ladder.stage import Task
 from lab_env.lab.ladder.target import (
     NewestOfEachOrder,
-    Task,
     check_query,
     delivered,
     ends_by_itself,

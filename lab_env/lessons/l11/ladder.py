@@ -8,11 +8,11 @@ import pandas as pd
 from lab_env.course.answers import as_pair, as_text
 from lab_env.lab.ladder.answers import reference_of
 from lab_env.lab.ladder.rungs import DISTURBED
+from lab_env.lab.ladder.stage import Stage, Task
 from lab_env.lab.ladder.target import (
     FEWER_STEPS,
     HALVES,
     Target,
-    Task,
     check_ended,
     check_query,
     delivered,
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from lab_env.lab.handle import Lab
-    from lab_env.lab.ladder.attack import Stage
 
 ORDERS, AUDIT = "orders", "audit"  # tables below the attack's folder
 ALL_ORDERS = "all_orders"  # like `ORDERS`, but always with all commits
@@ -57,7 +56,7 @@ class EachChangeOnce(Target):
         """Commit the delivery to the table of orders."""
         _upsert(delivered(spark, task), task, ORDERS)
 
-    def rows(self, stage: "Stage") -> pd.DataFrame:
+    def rows(self, stage: Stage) -> pd.DataFrame:
         return changes(stage.hudi_rows(AUDIT, ("order_id", "event_id", "delivery")))
 
     def keyed(self, sends: pd.DataFrame) -> pd.DataFrame:
@@ -136,7 +135,7 @@ class StreamOnce(EachChangeOnce):
     def look(self, spark: "SparkSession", task: Task) -> pd.DataFrame:
         return spark.read.schema(SHOWN).parquet(_path(task, FILES)).toPandas()
 
-    def rows(self, stage: "Stage") -> pd.DataFrame:
+    def rows(self, stage: Stage) -> pd.DataFrame:
         return changes(look_below(stage, FILES, ("order_id", "event_id", "delivery")))
 
 

@@ -9,13 +9,13 @@ import pandas as pd
 from lab_env.course.answers import Unreadable, as_text
 from lab_env.lab.ladder.answers import reference_of
 from lab_env.lab.ladder.rungs import DISTURBED
-from lab_env.lab.ladder.target import FEWER_STEPS, HALVES, Target, Task, delivered
+from lab_env.lab.ladder.stage import Stage, Task
+from lab_env.lab.ladder.target import FEWER_STEPS, HALVES, Target, delivered
 from lab_env.pipeline.options import DEMO_OPTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lab_env.lab.ladder.attack import Stage
 
 ORDERS, TOTALS = "orders", "totals"  # tables below the attack's folder
 ORDERS_OPTIONS = DEMO_OPTIONS | {
@@ -69,7 +69,7 @@ class Totals(Target):
             _run(job, spark, task, lambda: _upsert(delivered(spark, task).where(MEANWHILE), task))
         _run(job, spark, task, lambda: None)
 
-    def rows(self, stage: "Stage") -> pd.DataFrame:
+    def rows(self, stage: Stage) -> pd.DataFrame:
         customers = self.keyed(stage.sends())["key"]
         return with_absent(stage.hudi_rows(TOTALS, ("customer_id", "cents")), customers)
 

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from lab_env.lab.ladder.target import Target, Task
+from lab_env.lab.ladder.stage import Stage, Task
+from lab_env.lab.ladder.target import Target
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lab_env.lab.ladder.attack import Stage
 
 MINUTES, CHECKPOINT = "minutes", "_checkpoints/board"  # below the attack's folder
 ORDER = (  # as in the lesson
@@ -37,7 +37,7 @@ class StartBoard(Target):
             paths = f"{task.base}/{MINUTES}", f"{task.base}/{CHECKPOINT}"
             finish(function(_orders(spark, task), *paths))
 
-    def rows(self, stage: "Stage") -> pd.DataFrame:
+    def rows(self, stage: Stage) -> pd.DataFrame:
         rows = stage.hudi_rows(MINUTES, ("minute", "orders", "revenue"))
         events = list(map(_event, rows["orders"], rows["revenue"].astype(float)))
         return rows.assign(key=_clock(pd.to_datetime(rows["minute"], utc=True)), event=events)

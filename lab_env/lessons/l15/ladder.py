@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from lab_env.course.answers import Unreadable
-from lab_env.lab.ladder.target import EachMessageOnce, Task, check_ended
+from lab_env.lab.ladder.stage import Stage, Task
+from lab_env.lab.ladder.target import EachMessageOnce, check_ended
 from lab_env.lessons.l03.ladder import BOUND, ROUNDED
 from lab_env.platform import store
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lab_env.lab.ladder.attack import Stage
 
 APPLIED, CHECKPOINT = "applied", "_checkpoints/follow"  # below the attack's folder
 PLACE = ["partition", "offset"]
@@ -42,7 +42,7 @@ class Follow(EachMessageOnce):
         check_ended(spark)
         check_limit(sizes)
 
-    def rows(self, stage: "Stage") -> pd.DataFrame:
+    def rows(self, stage: Stage) -> pd.DataFrame:
         found = store.list_objects(stage.endpoints, f"{stage.folder}/{APPLIED}/")
         keys = [one.key for one in found if one.key.endswith(".parquet")]
         written = [

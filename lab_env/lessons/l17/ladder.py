@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from lab_env.course.source import LESSONS, read_lesson
-from lab_env.lab.ladder.target import EachMessageOnce, NewestOfEachOrder, Task, check_ended
+from lab_env.lab.ladder.stage import Stage, Task
+from lab_env.lab.ladder.target import EachMessageOnce, NewestOfEachOrder, check_ended
 from lab_env.platform import store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from lab_env.lab.ladder.attack import Stage
 
 # What the notebook imports from the module that its cells write.
 SHOP = ("ORDERS", "read_events", "read_kafka", "start_stream")
@@ -69,7 +69,7 @@ class Deliver(EachMessageOnce):
         stream = stream.foreachBatch(lambda rows, batch: function(rows, batch, table))
         stream.trigger(availableNow=True).start().awaitTermination()
 
-    def rows(self, stage: "Stage") -> pd.DataFrame:
+    def rows(self, stage: Stage) -> pd.DataFrame:
         return self.keyed(stage.hudi_rows(AUDIT, ("partition", "offset")))
 
 

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from lab_env.course.answers import Unreadable
-from lab_env.lab.ladder.target import NewestOfEachOrder, Task, delivered
+from lab_env.lab.ladder.stage import Stage, Task
+from lab_env.lab.ladder.target import NewestOfEachOrder, delivered
 from lab_env.tables.hudi_rs import KEYS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from lab_env.lab.ladder.attack import Stage
 
 JOBS = ("backfill", "stream")  # by the number of the process; a rung holds the first one
 TRIES = 3  # of a write that ends in a conflict
@@ -42,7 +42,7 @@ class LockOptions(NewestOfEachOrder):
     def look(self, spark: "SparkSession", task: Task) -> pd.DataFrame:
         return spark.read.format("hudi").load(f"{task.base}/{self.table}").select(*KEYS).toPandas()
 
-    def rows(self, stage: "Stage") -> pd.DataFrame:
+    def rows(self, stage: Stage) -> pd.DataFrame:
         # By Spark: hudi-rs may read another table where two writers did not agree on a lock.
         rows = stage.look()
         return rows.assign(key=rows["order_id"], event=rows["event_id"])
