@@ -10,7 +10,14 @@ from pyspark.sql import functions as F
 from lab_env.course.answers import as_int, as_pair, kind_of
 from lab_env.course.checking import check, expect
 from lab_env.lessons.l08.figures import metadata_parts, watch_lookup
-from lab_env.lessons.rows import expect_rows, keys_of, named, rows_at, without_hudis
+from lab_env.lessons.rows import (
+    expect_rows,
+    keys_of,
+    named,
+    rows_at,
+    settings_of,
+    without_hudis,
+)
 from lab_env.lessons.table_copies import scratch_copy
 from lab_env.lessons.timelines import completed_instants, expect_added, expect_no_metadata
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
@@ -40,9 +47,10 @@ def upserts_by_index(lab, upsert):
     first = _orders(lab, "id < 5", "new", f"IF(id IN (1, 3), '{OLD}', '{NEW}')", 10)
     paid = _orders(lab, "id = 4", "paid", f"'{OLD}'", 11)
     moved = _orders(lab, "id IN (3, 5)", "paid", f"'{NEW}'", 11)
-    upsert(first, path, "BLOOM", DEMO_OPTIONS)
-    upsert(paid, path, "BLOOM", DEMO_OPTIONS)
-    upsert(moved, path, "GLOBAL_BLOOM", DEMO_OPTIONS)
+    options = {**DEMO_OPTIONS, "hoodie.database.name": "check"}
+    upsert(first, path, "BLOOM", options)
+    upsert(paid, path, "BLOOM", options)
+    upsert(moved, path, "GLOBAL_BLOOM", options)
     expect(lab.files(path), "Your function wrote nothing to the path that it was given.")
     times = keys_of(rows_at(lab, path))
     expect(
@@ -64,6 +72,10 @@ def upserts_by_index(lab, upsert):
     wanted = first.where("order_id <> 'O-3'").union(paid).union(moved)
     expect_rows(_placed(rows_at(lab, path)), _placed(wanted), "place")
     expect_added(lab, path, (), writes=3)
+    named_in = settings_of(lab, path).get("hoodie.database.name")
+    expect(
+        named_in == "check", "Your write did not get the `options` that your function was given."
+    )
     expect_no_metadata(lab, path, "options")
     return "O-3 moved to its new day: your write found it by the index that was named."
 

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from lab_env.course.answers import as_list, as_rows, as_text, kind_of
 from lab_env.course.checking import check, expect
 from lab_env.lessons.rows import expect_rows, keys_of, named, without_hudis
+from lab_env.lessons.streams import spark_settings
 from lab_env.lessons.table_copies import overlay_table, scratch_copy
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 from lab_env.platform import store
@@ -33,7 +34,7 @@ TABLE = {
 BUCKET = {"hoodie.index.type": "BUCKET", "hoodie.bucket.index.num.buckets": "1"}
 QUERY_TYPE = "hoodie.datasource.query.type"
 CHANGED = ("order_id", "status", "amount", "order_ts")  # what the second commit changes
-FIRST, NEW_ORDER, LOGGED_ORDER = "id <= 20 OR id = 1001", "O-1002", "O-2"
+FIRST, NEW_ORDER, LOGGED = "id <= 20 OR id = 1001", "O-1002", ["O-2", "O-3", "O-4"]
 MISTAKES = {  # by what a board then says of new orders
     210: "That was right before the last commit. This session read the name at that time and "
     "remembers what it found: REFRESH the name, or load the path.",
@@ -88,6 +89,13 @@ def opens_by_query_type(lab, read_orders):
             other,
         )
         expect_rows(rows, _read(lab, path, kind))
+    with spark_settings(lab.spark, {QUERY_TYPE: "read_optimized"}):
+        said = _cost(read_orders(path, "snapshot"), table.amount)
+    expect(
+        said == 4,
+        "In a session whose query type is set to read_optimized, your function answers so when it "
+        "is asked for snapshot: give your reader the type each time.",
+    )
     return (
         f"The same table, opened twice: O-{table.amount} costs 4.00 by snapshot, and 10.00 by "
         "read-optimised. Both answers are Hudi's."
@@ -169,13 +177,23 @@ def finds_stale_orders(lab, find_stale_orders):
     need(not others, "Of these {} has the same status and amount in both.", named(others))
     need(len(found) == 3, "Return each order once, although two rows differ.")
     logged = [as_text(order) for order in as_list(find_stale_orders(_logged(lab)))]
-    need(
-        logged == [LOGGED_ORDER],
+    new, no_status, cents = LOGGED
+    expect(
+        new in logged,
         "That is right. In another table, whose index sends new orders to logs, you return {}, "
-        "and {} alone is right: the snapshot has it, and a read-optimised query lacks it. Look in "
-        "both directions.",
+        "without {}: the snapshot has it, and a read-optimised query lacks it. Look in both "
+        "directions.",
         named(logged),
-        LOGGED_ORDER,
+        new,
+    )
+    expect(
+        sorted(logged) == LOGGED,
+        "In another table you return {}. There {} is new, the status of {} has become NULL, and "
+        "{} costs 40 cents more.",
+        named(logged),
+        new,
+        no_status,
+        cents,
     )
     return (
         f"{named(found)}: an amount, a status, and an erased customer's order that the "
@@ -192,16 +210,12 @@ def board_of_a_true_state(lab, show_board):
     table = _two_commits(lab)
     path = scratch_copy(lab, table.before, "board")
     with _names(lab, path) as names:
-        own = lab.spark.conf.get(QUERY_TYPE, None)
-        lab.spark.conf.set(QUERY_TYPE, "read_optimized")
-        try:
-            with _session_left_alone(lab):
-                _expect_board("the table, before the commit,", show_board(names[0]), {"new": 210})
-                overlay_table(lab, table.after, path)
-                for name, which in zip(names, ("the table", "its _ro name"), strict=True):
-                    _expect_board(which, show_board(name), {"new": 209, "paid": 10})
-        finally:
-            lab.spark.conf.set(QUERY_TYPE, own) if own else lab.spark.conf.unset(QUERY_TYPE)
+        read_optimised = spark_settings(lab.spark, {QUERY_TYPE: "read_optimized"})
+        with read_optimised, _session_left_alone(lab):
+            _expect_board("the table, before the commit,", show_board(names[0]), {"new": 210})
+            overlay_table(lab, table.after, path)
+            for name, which in zip(names, ("the table", "its _ro name"), strict=True):
+                _expect_board(which, show_board(name), {"new": 209, "paid": 10})
     return (
         "Your board shows new 209.00, paid 10.00, for both names: the newest commit, and all of "
         "it. Whichever name it was given, it shows a state that the table really had."
@@ -296,26 +310,34 @@ def _read(lab, path: str, kind: str = "snapshot") -> DataFrame:
 def _two_commits(lab) -> TwoCommits:
     drawn = random.SystemRandom().sample(range(1, 21), 4)
     table = TwoCommits(lab.scratch("before"), lab.scratch("after"), *drawn)
-    _write(lab, table.after, FIRST)
+    _write(_orders(lab, FIRST), table.after)
     overlay_table(lab, table.after, table.before)
     second = ", ".join(map(str, (*drawn, 1002)))
-    _write(lab, table.after, f"id IN ({second})", table)
+    _write(_orders(lab, f"id IN ({second})", table), table.after)
     return table
 
 
 @cache
 def _logged(lab) -> str:
-    """Return the path of a table, written on the first call: O-1 in a base file, O-2 in a log."""
+    """Return the path of a table, written on the first call: O-2 to O-4 have rows in a log."""
     path = lab.scratch("logged")
-    for which in ("id = 1", "id = 2"):
-        _write(lab, path, which, None, **BUCKET)
+    _write(_orders(lab, "id IN (1, 3, 4)"), path, **BUCKET)
+    changed = _orders(lab, "id IN (2, 3, 4)").selectExpr(
+        "order_id",
+        "IF(order_id = 'O-3', NULL, status) AS status",
+        "CAST(IF(order_id = 'O-4', 10.40, amount) AS DECIMAL(12,2)) AS amount",
+        "_hoodie_is_deleted",
+        "order_ts",
+        "partition_date",
+    )
+    _write(changed, path, **BUCKET)
     return path
 
 
-def _write(lab, path: str, which: str, table: TwoCommits | None = None, **options: str) -> None:
-    """Upsert orders of 10.00 (O-1002: 25.00); with `table`, as the second commit changes them."""
+def _orders(lab, which: str, table: TwoCommits | None = None) -> DataFrame:
+    """Return orders of 10.00 (O-1002: 25.00); with `table`, as the second commit changes them."""
     cheap, paid, erased = (table.amount, table.status, table.erased) if table else (0, 0, 0)
-    rows = lab.spark.sql(f"""
+    return lab.spark.sql(f"""
         SELECT 'O-' || id AS order_id, IF(id = {paid}, 'paid', 'new') AS status,
                id = {erased} AS _hoodie_is_deleted,
                CAST(CASE id WHEN {cheap} THEN 4 WHEN 1002 THEN 25 ELSE 10 END AS DECIMAL(12,2))
@@ -324,4 +346,7 @@ def _write(lab, path: str, which: str, table: TwoCommits | None = None, **option
                IF(id <= 1000, '2026-11-20', '2026-11-21') AS partition_date
         FROM range(1, 1003, 1, 1) WHERE {which}
     """)
+
+
+def _write(rows: DataFrame, path: str, **options: str) -> None:
     rows.write.format("hudi").options(**TABLE, **options).mode("append").save(path)
