@@ -18,7 +18,7 @@ from lab_env.lessons.timelines import expect_no_metadata
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 from lab_env.platform import store
 from lab_env.platform.brokers.topics import read_topic
-from lab_env.tables.hudi.timeline import Instant, from_seconds, to_seconds
+from lab_env.tables.hudi.timeline import Instant, from_seconds, to_datetime, to_seconds
 from lab_env.tables.xray.captions import clock
 
 WITH_THE_BAD = ("O-21", "O-22")  # good orders that came in the bad batch
@@ -61,6 +61,14 @@ def travels_in_time(lab, as_of):
             named(was.keys() - found.keys()),
         )
         expect_rows(rows, lab.spark.createDataFrame(true, SCHEMA))
+    moment = f"{to_datetime(writes[-1].requested):%Y-%m-%d %H:%M:%S.%f}"[:-3]
+    rows = as_dataframe(as_of(path, moment), "the rows")
+    expect(
+        _amounts(rows.collect()) == now,
+        "At {!r} the newest write was there, and your rows lack it. Hudi reads a moment as text, "
+        "too: pass it on as it is.",
+        moment,
+    )
     older = lab.scratch("older")
     copy_table(lab, path, older, hidden=writes[-1:])
     rows = as_dataframe(as_of(older, writes[-1].requested), "the rows")
@@ -116,10 +124,31 @@ def board_at_a_moment(lab, board_at):
         "what its readers see. It is given the path of the table: read that one.",
         board_text(found),
     )
+    later, *_ = _moments(writes)
+    saved = scratch_copy(lab, path, "saved")
+    with named_table(lab, saved) as name:
+        _save(lab, name, writes[0])
+    found = as_board(board_at(saved, later))
+    expect(
+        found == boards[-1],
+        "For a copy with a savepoint on its first write your board says {}: a savepoint writes no "
+        "rows. Which instants do?",
+        board_text(found),
+    )
     return (
         "Right after a write, in the millisecond of its completion, and while it went on: there a "
         f"query as of the moment says {board_text(as_of)}, and the board said {board_text(true)}."
     )
+
+
+def _save(lab, name: str, write: Instant) -> None:
+    """Set a savepoint on a write of the table of this name."""
+    lab.spark.sql(f"CALL create_savepoint(table => '{name}', commit_time => '{write.requested}')")
+
+
+def _saved(lab, path: str) -> set[str]:
+    """Return the requested times of the writes that have a savepoint."""
+    return {i.requested for i in lab.xray(path).instants if i.action == "savepoint"}
 
 
 def _pending(lab, path: str, write: Instant) -> str:
@@ -132,16 +161,16 @@ def _pending(lab, path: str, write: Instant) -> str:
 
 
 def _moments(writes: tuple[Instant, ...]) -> list[str]:
-    """Return three moments: after all writes, at a random earlier completion, and during a write.
+    """Return moments: after all writes, at an earlier completion, during a write, at the last one.
 
-    The second is never the last write's completion: there, filtering on commit times, which is
-    wrong, would return the right rows.
+    At an earlier completion, because at the last one a filter on commit times, which is wrong,
+    returns the right rows.
     """
     write = secrets.choice(writes[1:])
     begin, end = to_seconds(write.requested), to_seconds(write.completed)
     within = from_seconds(begin + (end - begin) * (0.2 + 0.6 * secrets.randbelow(100) / 100))
     later = from_seconds(to_seconds(writes[-1].completed) + 60)
-    return [later, secrets.choice(writes[:-1]).completed, within]
+    return [later, secrets.choice(writes[:-1]).completed, within, writes[-1].completed]
 
 
 def _writes(lab, path: str) -> tuple[Instant, ...]:
@@ -173,11 +202,13 @@ def goes_back(lab, answer):
     """Let the answer set a savepoint in a copy of a table, and restore the copy to it."""
     mark, go_back = as_pair(answer, "The two functions are expected: `[mark, go_back]`")
     path = scratch_copy(lab, _four_writes(lab), "went_back")
-    writes = [write.requested for write in _writes(lab, path)]
+    done = _writes(lab, path)
+    writes = [write.requested for write in done]
     wanted = secrets.choice([2, 3])
     with named_table(lab, path) as name:
+        _save(lab, name, done[0])
         mark(name, writes[wanted - 1])
-        saved = {i.requested for i in lab.xray(path).instants if i.action == "savepoint"}
+        saved = _saved(lab, path) - {writes[0]}
         marked = [number for number, requested in enumerate(writes, 1) if requested in saved]
         asked = f"Asked to mark write {wanted} of {len(writes)},"
         expect(marked, "{} your `mark` left no savepoint on the timeline.", asked)
@@ -188,7 +219,7 @@ def goes_back(lab, answer):
             " and ".join(map(str, marked)),
         )
         with suppress(Exception):  # Hudi refuses: this write has no savepoint
-            go_back(name, writes[0])
+            go_back(name, writes[4 - wanted])
         expect(
             not _restored(lab, path),
             "Given the time of a write without a savepoint, your `go_back` restored the table. "
@@ -214,6 +245,14 @@ def goes_back(lab, answer):
         "There was a restore, but {} writes are left, where write {} should be the last one.",
         left,
         wanted,
+    )
+    expect(
+        _saved(lab, path) == {writes[0], writes[wanted - 1]},
+        "The table went back, but a savepoint is gone with it, and nobody can go there again.",
+    )
+    expect(
+        not any(instant.action == "clean" for instant in lab.xray(path).instants),
+        "The table went back, and was cleaned: its states before the savepoint are lost.",
     )
     # The amount of O-n is n and the number of writes before this one.
     rows = rows_at(lab, path).select("order_id", "amount").collect()
@@ -337,6 +376,7 @@ def keeps_the_past(lab, clean):
         path = scratch_copy(lab, _four_writes(lab), "cleaned")
         writes = _writes(lab, path)
         with named_table(lab, path) as name:
+            _save(lab, name, writes[-1])
             clean(name, asked)
             found = [_orders_as_of(lab, path, write.requested) for write in writes]
         wish = f"Asked to keep {asked} of {len(writes)} writes readable,"
@@ -345,6 +385,7 @@ def keeps_the_past(lab, clean):
             "{} your function cleaned nothing: the timeline has no clean.",
             wish,
         )
+        expect(_saved(lab, path), "{} your function deleted a savepoint: nobody asked.", wish)
         expect(
             0 not in found,
             "{} your function left a table that answers as of an older write with fewer rows, and "
