@@ -416,7 +416,8 @@ def _three_commits(lab) -> tuple[str, list[Instant]]:
 def _overlapping(lab) -> tuple[str, list[Instant]]:
     """Return the path of a table whose second commit was completed after its third; its commits.
 
-    It is Merge-on-Read, whose commits are called deltacommit. Each commit has its own table partition, so that no writer conflicts with another.
+    It is Merge-on-Read, whose commits are called deltacommit. Each commit has its own table
+    partition, so that no writer conflicts with another.
     """
     source, path = lab.scratch("orders"), lab.scratch("overlapping")
     for number in range(3):
