@@ -1,5 +1,6 @@
 """Checks of lesson 12: run answers on the lesson's change feeds and on made-up changes."""
 
+import json
 import random
 from collections import Counter
 from functools import cache
@@ -27,6 +28,11 @@ FIELDS = ("order_id", "customer_id", "status", "cents")
 IMAGE = "STRUCT<order_id: STRING, customer_id: STRING, status: STRING, cents: BIGINT>"
 CHANGES = f"op STRING, ts_ms STRING, before {IMAGE}, after {IMAGE}"
 Image = tuple[str, str, str, int]
+# An order for nothing without a customer; then it has one, and is worth more than an INT holds.
+ODD = (
+    dict(zip(FIELDS, ("O-0", None, "new", 0), strict=True)),
+    dict(zip(FIELDS, ("O-0", "C-1", "paid", 3_000_000_000), strict=True)),
+)
 TOTALS = "customer_id STRING, cents BIGINT, upto STRING"
 
 
@@ -44,7 +50,9 @@ def images_as_columns(lab, parsed):
         none = F.lit(missing).cast("string")
         born = real.withColumn("op", F.lit("i")).withColumn("before", none)
         gone = real.withColumn("op", F.lit("d")).withColumn("after", none)
-        changes = as_dataframe(parsed(real.union(born).union(gone)), "the changes")
+        odd = lab.spark.createDataFrame([("u", paid, *map(json.dumps, ODD))], real.schema)
+        given = real.union(born).union(gone).union(odd)
+        changes = as_dataframe(parsed(given), "the changes")
         _expect_images(changes)
         rows = changes.select(*COLUMNS).collect()
         found: list[tuple[Any, ...]] = [
@@ -72,6 +80,7 @@ def images_as_columns(lab, parsed):
         wanted: list[tuple[Any, ...]] = [("u", was[order], now[order]) for order in orders]
         wanted += [("i", None, now[order]) for order in orders]
         wanted += [("d", was[order], None) for order in orders]
+        wanted.append(("u", *(tuple(image.values()) for image in ODD)))
         expect(
             len(found) == len(wanted),
             "{}: {} changes go in, and {} come out.",
@@ -193,7 +202,7 @@ def changes_of(lives: dict[str, list[str | None]]) -> list[tuple]:
 def _change(number: int, before: Image | None, after: Image | None) -> tuple:
     """Return a row of the change feed; later changes have higher numbers."""
     op = "i" if before is None else "u" if after else "d"
-    return op, f"2026112010{number:02}00000", before, after
+    return op, f"2026112010{number:07}", before, after  # all within one second
 
 
 @check("12.3")
@@ -241,14 +250,15 @@ NAMES = ("C-101", "C-102", "C-103", "C-104", "C-105", "C-106")
 def made_up_images(chosen: random.Random) -> list[tuple[Image | None, Image | None]]:
     """Return the images before and after changes of every kind, in random order."""
     made: list[tuple[Image | None, Image | None]] = [
-        (None, ("O-99", NAMES[0], "cancelled", 100))  # whose sum is 0, not NULL
+        (None, ("O-99", NAMES[0], "cancelled", 100)),  # whose sum is 0, not NULL
+        *((None, (order, NAMES[2], "new", 500)) for order in ("O-96", "O-97")),  # alike
     ]
     for number, (old, new) in enumerate(
         (
             (None, "new"), (None, "cancelled"), (None, "cancelled"), ("paid", "paid"),
             ("new", "paid"), ("paid", "cancelled"), ("cancelled", "paid"),
             ("cancelled", "cancelled"), ("paid", None), ("cancelled", None), ("new", "moved"),
-            ("paid", "moved"),
+            ("paid", "moved"), ("packed", "shipped"),
         )
     ):  # fmt: skip
         order, (at, to) = f"O-{number}", chosen.sample(NAMES[1:], 2)
@@ -326,13 +336,16 @@ def _wrong_by(cents: int) -> str:
 
 @check("12.4")
 def totals_with_their_bookmark(lab, write_totals):
-    """Let the function change the totals of two existing customers and a new one, in two copies."""
-    for _ in range(2):
+    """Let the function change the totals of some customers, in two copies; one falls to 0."""
+    for to_nothing in (True, False):
         path = scratch_copy(lab, _other_totals(lab), "totals")
         before = {row.customer_id: row for row in _totals(lab, path).collect()}
-        touched = [*random.sample(sorted(before), 2), f"C-{random.randint(100, 999)}"]
-        moved = {name: random.randint(1, 9999) for name in touched}
-        moved[touched[0]] *= -1
+        falls, *others = random.sample(sorted(n for n, row in before.items() if row.cents), 3)
+        moved = {
+            name: random.randint(1, 9999) for name in (*others, f"C-{random.randint(100, 999)}")
+        }
+        moved[falls] = -before[falls].cents if to_nothing else -random.randint(1, 9999)
+        moved[others[0]] = 0  # an order came and was cancelled
         upto = f"2999{random.randint(10**12, 10**13 - 1)}"
         rows = lab.spark.createDataFrame(list(moved.items()), "customer_id STRING, cents BIGINT")
         instants = completed_instants(lab, path)
@@ -360,8 +373,8 @@ def totals_with_their_bookmark(lab, write_totals):
             "`REVENUE` switch off. Write with them.",
         )
     return (
-        "Three totals have moved, one of them from nothing, with their bookmark in one commit. "
-        "Nobody else's row was changed."
+        "Totals have moved, one of them from nothing and one to 0, with their bookmark in one "
+        "commit. Nobody else's row was changed."
     )
 
 
@@ -407,15 +420,17 @@ def _expect_total(name: str, old: int, cents: int, row: Any, upto: str) -> None:
 def _other_totals(lab) -> str:
     """Return the path of a table like the lesson's `revenue`, with other cents and bookmarks.
 
-    Its folder also has files with larger bookmarks, from a write that is not on its timeline.
+    Customers with the newest bookmark have 0 cents. Its folder also has files with larger
+    bookmarks, from a write that is not on its timeline.
     """
     made, commits = scratch_copy(lab, lab.path("revenue"), "totals"), _commits(lab, 4)
     more, old = random.randint(100, 999), _totals(lab, made).collect()
     random.shuffle(old)
     for counted, extra in (commits[:3], more), (commits[-1:], 2 * more):
+        uptos = [counted[n % len(counted)] for n in range(len(old))]
         rows = [
-            (row.customer_id, row.cents + extra, counted[n % len(counted)])
-            for n, row in enumerate(old)
+            (row.customer_id, 0 if upto == commits[2] else row.cents + extra, upto)
+            for row, upto in zip(old, uptos, strict=True)
         ]
         frame = lab.spark.createDataFrame(rows, TOTALS)
         frame.write.format("hudi").options(**REVENUE).mode("append").save(made)
