@@ -13,12 +13,13 @@ from pyspark.sql import DataFrame, Row
 from lab_env.course.answers import as_int, as_rows, as_text, kind_of
 from lab_env.course.checking import check, expect
 from lab_env.lessons.rows import expect_rows, keys_of, named, rows_at, settings_of
-from lab_env.lessons.table_copies import scratch_copy
+from lab_env.lessons.table_copies import copy_table, scratch_copy
 from lab_env.lessons.timelines import completed_instants, expect_added, expect_no_metadata
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 
 WRITER = DEMO_OPTIONS | KEYS | {"hoodie.index.bloom.num_entries": "1000"}
 MERGE_ON_READ = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
+LARGE_BLOOM, LARGE = {"hoodie.index.bloom.num_entries": "60000"}, 200_000  # bytes of a base file
 READ_OPTIMISED = {"hoodie.datasource.query.type": "read_optimized"}
 NOTE = "_check"  # Hudi keeps options that begin with _ in each commit
 DAYS = ("2026-11-20", "2026-11-21", "2026-11-22")  # of `_orders`
@@ -30,11 +31,12 @@ NEW_DAYS = [str(date(2027, 1, 1) + timedelta(days=n)) for n in range(365)]
 def registers_its_table(lab, save):
     """Let the function write to a Merge-on-Read table twice; then query the metastore."""
     name, size = f"exercise_{secrets.token_hex(3)}", random.randint(20, 60)
-    path, more = lab.path(name), MERGE_ON_READ | {NOTE: secrets.token_hex(3)}
-    first, second = f"id < {size}", f"id BETWEEN {size - 4} AND {size + 4}"
+    path, more = lab.path(name), MERGE_ON_READ | LARGE_BLOOM | {NOTE: secrets.token_hex(3)}
+    first, second = f"id < {size} AND id % 3 > 0", f"id BETWEEN {size - 4} AND {size + 4}"
     save(_orders(lab, first, "'new'", 0), name, more)
     before = completed_instants(lab, path)
-    save(_orders(lab, second, "'paid'", 1), name, more)
+    paid, late = _orders(lab, second, "'paid'", 1), _orders(lab, f"id = {size}", "'late'", 0)
+    save(late.union(paid).coalesce(1), name, more)
     names, strays = _names(lab, lab.database, name), _names(lab, "default", name)
     for stray in sorted(strays):  # no reset of a lesson reaches them
         lab.spark.sql(f"DROP TABLE IF EXISTS default.{stray}")
@@ -44,16 +46,16 @@ def registers_its_table(lab, save):
         name,
     )
     found = rows_at(lab, path)
-    orders = len(keys_of(found))
+    due = _orders(lab, f"id < {size - 4} AND id % 3 > 0", "'new'", 0).union(paid)
+    orders, wanted = len(keys_of(found)), due.count()
     expect(
-        orders == size + 5,
+        orders == wanted,
         "Two calls brought {} orders, and the table has {}. The second call must add to the table: "
         'an upsert with `mode("append")`.',
-        size + 5,
+        wanted,
         orders,
     )
-    kept = _orders(lab, f"id < {size - 4}", "'new'", 0)
-    expect_rows(found, kept.union(_orders(lab, second, "'paid'", 1)))
+    expect_rows(found, due)
     expect_added(lab, path, before)
     expect(
         names or not strays,
@@ -75,9 +77,15 @@ def registers_its_table(lab, save):
         "hand its options on.",
         name,
     )
+    table = lab.xray(path)
     expect(
-        lab.xray(path).commit().extra.get(NOTE) == more[NOTE],
+        table.commit().extra.get(NOTE) == more[NOTE],
         "The table is registered, but of the options in `more` the write got only the type.",
+    )
+    expect(
+        max(file.size for file in table.files if file.kind == "base") > LARGE,
+        "The table is registered, but an option of `more` lost against that of `ORDERS`: the "
+        "caller's come last.",
     )
     expect(
         settings_of(lab, path).get("hoodie.table.cdc.enabled") == "true",
@@ -164,8 +172,9 @@ def asks_without_java(lab, in_duckdb):
     """Let the answer query an unknown table; count the Spark jobs that this starts."""
     from hudi import HudiQueryType, HudiReadOptions
 
-    path, states = _unknown_table(lab)
-    first, *_, last = lab.xray(path).instants
+    source, states = _unknown_table(lab)
+    path = lab.scratch("orders")
+    first, *_, last = lab.xray(source).instants
     before = _jobs(lab.spark)
 
     def ask(what: str, group: str, *options) -> Counter:
@@ -189,7 +198,16 @@ def asks_without_java(lab, in_duckdb):
             counts[as_text(status)] += as_int(orders)
         return counts
 
+    copy_table(lab, source, path, hidden=[last])
+    ask("status", "GROUP BY status")
+    copy_table(lab, source, path)
     now = ask("status", "GROUP BY status")
+    expect(
+        now != states.then,
+        "Another job has committed since your function was first called, and you count {}, as "
+        "before. Open the table at each call.",
+        _words(now),
+    )
     expect(
         now.total() != states.parquet,
         "{} rows for {} orders: old slices counted, logs ignored. All Parquet files of a folder "
@@ -215,11 +233,16 @@ def asks_without_java(lab, in_duckdb):
     )
     expect(then == states.then, f"{asked}; it was {{}}.", _words(then), _words(states.then))
     nothing = HudiReadOptions().with_query_type(HudiQueryType.Incremental)
-    changed = ask("'all'", "", nothing.with_start_timestamp(last.completed)).total()
+    changed = ask("'all'", "", nothing.with_start_timestamp(last.completed))
     expect(
-        not changed,
+        not changed.total(),
         "Asked for what changed after the last commit, you count {} orders. Nothing has.",
+        changed.total(),
+    )
+    expect(
         changed,
+        "Asked to count what changed after the last commit, DuckDB answers 0, and you return no "
+        "row. Ask DuckDB, too, when there is no row to give.",
     )
     return (
         f"Now {_words(states.now)}, at the first commit {_words(states.then)}, and Spark ran no "
