@@ -29,7 +29,7 @@ def test_made_up_records_have_deletes_tombstones_and_a_read_without_lsn(seed):
     records, changes = made_up_records(random.Random(seed))
     assert sum(change[-1] for change in changes) == sum(r[1] is None for r in records) == 3
     assert sum(b'"lsn": null' in value for _, value, *_ in records if value) == 1
-    assert len({change[8] for change in changes}) == len(changes)
+    assert len({change[8] for change in changes}) == len(changes) - 3  # a snapshot has one
     assert max(Counter(change[0] for change in changes).values()) > 1
 
 

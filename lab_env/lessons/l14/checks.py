@@ -171,8 +171,7 @@ def revenue_per_minute(lab, answer):
 
     orders = some_orders(secrets.randbelow(1_000_000))
     returned = as_dataframe(answer(at_rest(lab, orders)), "the minutes")
-    missing = {"minute", "revenue", "orders"} - set(returned.columns)
-    expect(not missing, "Your result lacks the columns {}.", ", ".join(sorted(missing)))
+    _expect_columns(returned, "minute", "revenue", "orders")
     rows = returned.select(microseconds(returned, "minute"), "revenue", "orders").collect()
     found = {_utc(minute): Decimal(str(revenue)) for minute, revenue, _ in rows}
     right, total = revenue_of(orders), sum(revenue_of(orders).values())
@@ -223,13 +222,28 @@ def revenue_per_minute(lab, answer):
     return f"{len(found)} minutes, {total:,.2f} euro, and it runs on a stream."
 
 
+def _expect_columns(rows, *due: str) -> None:
+    missing, more = set(due) - set(rows.columns), sorted(set(rows.columns) - set(due))
+    expect(not missing, "Your result lacks the columns {}.", ", ".join(sorted(missing)))
+    expect(not more, "Your result has columns that nobody asked for: {}.", ", ".join(more))
+
+
 def some_orders(seed: int) -> list[Order]:
-    """Return sixty orders, made within two hours, that arrive three hours later in five minutes."""
+    """Return sixty orders, made within two hours, that arrive three hours later in five minutes.
+
+    The first one is for nothing, as with a voucher.
+    """
     rng = Random(seed)
     made = [NOON + timedelta(seconds=rng.randrange(7200)) for _ in range(60)]
     arrived = [NOON + timedelta(hours=3, seconds=rng.randrange(300)) for _ in range(60)]
     return [
-        Order(f"O-{number}", f"C-{rng.randint(1, 9)}", rng.randint(100, 9000), at, later)
+        Order(
+            f"O-{number}",
+            f"C-{rng.randint(1, 9)}",
+            rng.randint(100, 9000) if number > 1 else 0,
+            at,
+            later,
+        )
         for number, (at, later) in enumerate(zip(made, arrived, strict=True), 1)
     ]
 
@@ -389,6 +403,7 @@ def state_that_ends(lab, per_customer):
             len(found),
             len(due),
         )
+    _expect_columns(windows, "customer_id", "start", "revenue")
     expect_decimal(windows)
     return f"After each batch: {', '.join(map(str, rows))} rows in state, of {len(right)} in all."
 

@@ -12,6 +12,7 @@ from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from lab_env.course.answers import as_int, as_number, as_text
 from lab_env.course.checking import check, expect
@@ -22,6 +23,7 @@ from lab_env.lessons.timelines import completed_instants, expect_added
 from lab_env.platform.brokers.topics import topic_end_offsets
 
 STREAM_TIMEOUT_S = 60  # for a stream of 15.2, which takes a few seconds
+REFUSED = "this batch was refused"
 TOLERANCE_BYTES = 100_000  # by which the log may grow while 15.3 is checked
 RECORDS = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT"
 ROW = (
@@ -49,19 +51,19 @@ def envelopes_to_rows(lab, to_rows):
         frame = session.createDataFrame(records, RECORDS).coalesce(1)
         wanted = lab.spark.createDataFrame(changes, ROW)  # and the session is the active one again
         found = as_dataframe(to_rows(frame), "the rows")
-        rows = found.collect()
+        collected = found.collect()
         missing, more = {*wanted.columns} - {*found.columns}, {*found.columns} - {*wanted.columns}
         expect(not missing, "The column {} is missing: COLUMNS names them.", named(missing))
         expect(not more, "Your rows also have {}, which is no column of the table.", named(more))
         tombstones = sum(value is None for _, value, *_ in records)
         expect(
-            all(row.order_id for row in rows),
+            all(row.order_id for row in collected),
             "{} rows without a key: the {} tombstones of this topic have no value, and are no "
             "change.",
-            sum(row.order_id is None for row in rows),
+            sum(row.order_id is None for row in collected),
             tombstones,
         )
-        by_place = {row.lsn: row for row in rows}
+        by_place = {row.lsn: row for row in collected}
         expect(
             not by_place.keys() & earlier,
             "The second call returned rows of the first. In a stream each batch belongs to a "
@@ -82,9 +84,12 @@ def envelopes_to_rows(lab, to_rows):
                 "`_hoodie_is_deleted` where `op` is `d`.",
                 order,
             )
-        counts = len(changes), len(rows)
-        expect(len(rows) == len(changes), "{} changes, {} rows: each change is one row.", *counts)
-        expect_rows(found, wanted, "lsn")
+        counts = len(changes), len(collected)
+        expect(
+            len(collected) == len(changes), "{} changes, {} rows: each change is one row.", *counts
+        )
+        place = F.concat_ws(" at ", "order_id", "lsn")
+        expect_rows(found.withColumn("change", place), wanted.withColumn("change", place), "change")
     return (
         f"{len(changes)} changes, {len(deletes)} of them deletes; {tombstones} tombstones left out."
     )
@@ -93,8 +98,8 @@ def envelopes_to_rows(lab, to_rows):
 def made_up_records(chosen: random.Random) -> tuple[list[tuple], list[tuple]]:
     """Return a topic's records, as Spark reads them, and the table rows expected from them.
 
-    The records are a snapshot's reads, inserts, updates, deletes with their tombstones, and one
-    read of an incremental snapshot.
+    The records are a snapshot's reads, which share a position, inserts, updates, deletes with
+    their tombstones, and one read of an incremental snapshot.
     """
     records: list[tuple] = []
     changes: list[tuple] = []
@@ -104,7 +109,8 @@ def made_up_records(chosen: random.Random) -> tuple[list[tuple], list[tuple]]:
 
     def send(op: str, row: dict, before: dict | None, kind: str = "log") -> None:
         nonlocal commit, lsn
-        commit, lsn = lsn + chosen.randint(1, 50), lsn + chosen.randint(60, 200)
+        if kind != "snapshot":
+            commit, lsn = lsn + chosen.randint(1, 50), lsn + chosen.randint(60, 200)
         places = {"log": [commit, lsn], "snapshot": [None, lsn], "incremental": [lsn, lsn]}[kind]
         sequence = json.dumps([None if place is None else str(place) for place in places])
         source = {"sequence": sequence, "lsn": None if kind == "incremental" else lsn}
@@ -201,7 +207,23 @@ def follows_the_topic(lab, follow):
         max(first.values()),
     )
     expect(any(folder.rglob("commits")), "All came, but no batch is committed at `checkpoint`.")
+    told = ""
+    with own_streams_stopped(lab.spark, STREAM_TIMEOUT_S):
+        try:
+            follow(_refuse, f"file://{folder}-refused")
+        except Exception as error:
+            told = str(error)
+    expect(
+        REFUSED in told,
+        "`apply` raised an error, and your function {}. Whoever calls it must learn of it: the "
+        "rest of the batch was not applied.",
+        "raised another one" if told else "returned as if all were well",
+    )
     return f"{total:,} records in {len(first)} batches; the second call found none."
+
+
+def _refuse(batch, number: int) -> None:
+    raise RuntimeError(REFUSED)
 
 
 # It has all columns of the real one: those that say nothing here are NULL.
