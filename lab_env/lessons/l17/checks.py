@@ -46,7 +46,12 @@ Counts = tuple[int, int]  # orders, and paid ones among them
 @check("17.1")
 def what_a_restart_does(lab, restart):
     """Call the function for the lesson's receipts and for random ones."""
-    for case in [*SHOWN_FIRST, *(_random_receipts() for _ in range(12))]:
+    for case in [
+        *SHOWN_FIRST,
+        (0, NONE, NONE),
+        (0, NONE, 0),
+        *(_random_receipts() for _ in range(12)),
+    ]:
         offsets, commits, table = case
         batch, messages, does = as_restart(restart(*case))
         said = (
