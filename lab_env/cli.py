@@ -1265,7 +1265,7 @@ def _status_table(rows):
 def _warn() -> None:
     from lab_env.platform import services
 
-    for warning in services.warnings():
+    if warning := services.exposure():
         err.print(f"[yellow]{escape(warning)}[/]")
 
 

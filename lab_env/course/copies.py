@@ -4,6 +4,7 @@ Learners work in copies so that their changes do not conflict with course update
 lesson can be restarted separately. A copy that was worked on is replaced only on request.
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -58,7 +59,7 @@ def make_copies() -> list[str]:
             name = str(lesson.relative_to(LESSONS))
             if not was_worked_on(name):
                 take(name)
-            elif _origins().get(name) not in _digests(lesson):
+            elif _origins().get(name) != _digest(lesson):
                 kept.append(name)
     return kept
 
@@ -66,7 +67,7 @@ def make_copies() -> list[str]:
 def was_worked_on(name: str) -> bool:
     """Return True if the learner changed a copy; `name` is its path below the lessons' folder."""
     copy = settings().work / name
-    return copy.exists() and _origins().get(name) not in _digests(copy)
+    return copy.exists() and _origins().get(name) != _digest(copy)
 
 
 def renew(lesson: str) -> Path:
@@ -82,9 +83,8 @@ def take(name: str) -> Path:
     notebook["metadata"] = notebook.get("metadata", {}) | KERNEL
     text = json.dumps(notebook, ensure_ascii=False, indent=1) + "\n"
     # Noted first: a run killed in between leaves an old copy that counts as worked on, and is kept.
-    digest = _digest(json.dumps(notebook["cells"]).encode())
     with _lock():
-        _replace(_notes(), json.dumps(_origins() | {name: digest}, indent=1))
+        _replace(_notes(), json.dumps(_origins() | {name: _digest(LESSONS / name)}, indent=1))
         _replace(copy, text)
     return copy
 
@@ -121,15 +121,9 @@ def _replace(path: Path, text: str) -> None:
     os.replace(partial, path)
 
 
-def _digests(path: Path) -> set[str]:
-    """Return digests of a notebook's cells and of its file; older versions stored the latter."""
+def _digest(path: Path) -> str:
+    """Return a digest of a notebook's cells; of the whole file if it is damaged."""
     content = path.read_bytes()
-    try:
-        cells = json.dumps(json.loads(content)["cells"]).encode()
-    except (ValueError, KeyError):  # damaged: not as it was copied
-        cells = b""
-    return {_digest(cells), _digest(content)}
-
-
-def _digest(content: bytes) -> str:
+    with contextlib.suppress(ValueError, KeyError):
+        content = json.dumps(json.loads(content)["cells"]).encode()
     return hashlib.sha256(content).hexdigest()

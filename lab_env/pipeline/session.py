@@ -4,6 +4,7 @@ The tour, the writers and the notebooks build their sessions here; the appendix 
 a small session by hand.
 """
 
+import json
 import os
 import shlex
 import socket
@@ -52,27 +53,32 @@ INTERPRETED = {
 SHORT_LIFE = INTERPRETED | {"spark.ui.enabled": "false"}
 
 
-def environment(endpoints: Endpoints) -> dict[str, str]:
+PROGRAM = "LAKEHOUSE_PROGRAM"  # the variable with what a program of the lab is told, as JSON
+
+
+def environment(endpoints: Endpoints, **more: str) -> dict[str, str]:
     """Environment variables that pass the services' addresses and the store's keys to a program."""
-    return keys_as_variables(endpoints) | {
-        "STREAM_S3_ENDPOINT": endpoints.s3_endpoint,
-        "STREAM_S3_REGION": endpoints.s3_region,
-        "STREAM_BUCKET": endpoints.bucket,
-        "STREAM_KAFKA": endpoints.kafka_bootstrap,
-        "STREAM_KINESIS": endpoints.kinesis,
+    told = {
+        "s3_endpoint": endpoints.s3_endpoint,
+        "s3_region": endpoints.s3_region,
+        "bucket": endpoints.bucket,
+        "kafka_bootstrap": endpoints.kafka_bootstrap,
+        "kinesis": endpoints.kinesis,
     }
+    return keys_as_variables(endpoints) | {PROGRAM: json.dumps(told | more)}
 
 
 def endpoints_of_environment() -> Endpoints:
     """Read the endpoints from the variables that `environment` returns."""
+    told = _told()
     return Endpoints(
-        s3_endpoint=os.environ["STREAM_S3_ENDPOINT"],
+        s3_endpoint=told["s3_endpoint"],
         s3_access_key=os.environ.get("AWS_ACCESS_KEY_ID", ""),
         s3_secret_key=os.environ.get("AWS_SECRET_ACCESS_KEY", ""),
-        s3_region=os.environ["STREAM_S3_REGION"],
-        bucket=os.environ["STREAM_BUCKET"],
-        kafka_bootstrap=os.environ["STREAM_KAFKA"],
-        kinesis=os.environ.get("STREAM_KINESIS", ""),
+        s3_region=told["s3_region"],
+        bucket=told["bucket"],
+        kafka_bootstrap=told["kafka_bootstrap"],
+        kinesis=told["kinesis"],
         s3_session_token=os.environ.get("AWS_SESSION_TOKEN", ""),
     )
 
@@ -81,11 +87,9 @@ def session_environment(
     endpoints: Endpoints, jars: Path, java_home: Path, java_options: str
 ) -> dict[str, str]:
     """Environment variables for a program that starts its session with `session_of_environment`."""
-    return environment(endpoints) | {
-        "STREAM_JARS": str(jars),
-        "STREAM_JAVA_HOME": str(java_home),
-        "STREAM_JAVA_OPTIONS": java_options,
-    }
+    return environment(
+        endpoints, jars=str(jars), java_home=str(java_home), java_options=java_options
+    )
 
 
 def session_of_environment(app: str, extra: dict[str, str] | None = None, log: Path | None = None):
@@ -93,14 +97,19 @@ def session_of_environment(app: str, extra: dict[str, str] | None = None, log: P
 
     `extra` and `log` are as in `build_session`.
     """
+    told = _told()
     return build_session(
         endpoints_of_environment(),
-        Path(os.environ["STREAM_JARS"]),
-        Path(os.environ["STREAM_JAVA_HOME"]),
+        Path(told["jars"]),
+        Path(told["java_home"]),
         app,
-        {"spark.driver.extraJavaOptions": os.environ["STREAM_JAVA_OPTIONS"]} | (extra or {}),
+        {"spark.driver.extraJavaOptions": told["java_options"]} | (extra or {}),
         log,
     )
+
+
+def _told() -> dict[str, str]:
+    return json.loads(os.environ[PROGRAM])
 
 
 DAY, MICROSECOND = timedelta(days=1), timedelta(microseconds=1)

@@ -17,7 +17,6 @@ from lab_env.lab.handle import Lab
 from lab_env.platform.errors import LabError
 from lab_env.platform.install import cds_archive
 from lab_env.platform.jvm import EXIT_SECONDS
-from lab_env.platform.processes.state import PUBLIC_KEY
 
 pytestmark = pytest.mark.services
 
@@ -103,7 +102,7 @@ def test_keys_that_the_store_refuses_are_explained(services, spark):
     other, s3a = "fs.s3a.bucket.other", "org.apache.hadoop.fs.s3a"
     stale = {
         f"{other}.aws.credentials.provider": f"{s3a}.SimpleAWSCredentialsProvider",
-        f"{other}.access.key": PUBLIC_KEY,
+        f"{other}.access.key": "of-another-lab",
         f"{other}.secret.key": services.s3_secret_key,
     }
     with pytest.raises(Py4JJavaError) as refused:

@@ -1,6 +1,5 @@
 """Learners work on copies: an update replaces unchanged ones, and never overwrites answers."""
 
-import hashlib
 import json
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -102,14 +101,3 @@ def test_a_saved_copy_with_the_same_cells_is_untouched(course):
     write(lessons / "04_table.ipynb", "second edition")
     assert copies.make_copies() == []
     assert read(work / "04_table.ipynb") == "second edition"
-
-
-def test_an_untouched_copy_of_an_earlier_version_follows_the_update(course):
-    lessons, work = course
-    name = "04_table.ipynb"
-    (work / name).write_bytes((lessons / name).read_bytes())
-    whole = hashlib.sha256((lessons / name).read_bytes()).hexdigest()
-    (work / ".origins.json").write_text(json.dumps({name: whole}))
-    write(lessons / name, "second edition")
-    copies.make_copies()
-    assert read(work / name) == "second edition"

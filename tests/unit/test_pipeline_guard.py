@@ -10,6 +10,7 @@ from xray_tables import T1, T2, T3, committed, done, history_of, stat
 
 from lab_env.pipeline import guard, options, writer
 from lab_env.pipeline.guard import Receipt, claim_table, read_state, table_receipt
+from lab_env.pipeline.session import environment
 from lab_env.pipeline.writer import Job, main
 from lab_env.platform.errors import LabError
 from lab_env.platform.settings import Endpoints
@@ -207,10 +208,8 @@ def test_a_writer_ends_with_the_sentence_and_the_next_step(fake, tmp_path, monke
     monkeypatch.setattr(writer, "_watch", lambda *_: None)
     monkeypatch.setattr(writer, "_kill_children", lambda: None)
     monkeypatch.setattr(writer.signal, "signal", lambda *_: None)
-    for name, value in {"S3_ENDPOINT": "http://127.0.0.1:1", "S3_REGION": "us-east-1"}.items():
-        monkeypatch.setenv(f"STREAM_{name}", value)
-    monkeypatch.setenv("STREAM_BUCKET", "lakehouse")
-    monkeypatch.setenv("STREAM_KAFKA", "127.0.0.1:1")
+    for name, value in environment(HERE).items():
+        monkeypatch.setenv(name, value)
     folder, base = str(tmp_path / "w"), "s3a://lakehouse/x"
     job = Job("w", "t", base, folder, str(tmp_path / "log"), "jars", "java", sinks=("cow",))
     assert main(job.save()) == 1

@@ -1,6 +1,5 @@
 """The state that a lab keeps in LAB_HOME, and the part of it that a purge removes."""
 
-import json
 import stat
 
 import pytest
@@ -14,26 +13,6 @@ def test_secrets_are_for_their_owner_only_and_stay_the_same(home):
     assert stat.S_IMODE((home / "secrets.json").stat().st_mode) == 0o600
     assert len(first["s3_secret_key"]) >= 24 and len(first["s3_access_key"]) >= 20
     assert state.secrets() == first
-
-
-def test_a_lab_of_an_earlier_version_keeps_its_secrets_and_gets_the_new_ones(home):
-    state.write_private(state.home() / "secrets.json", '{"s3_secret_key": "kept"}')
-    known = state.secrets()
-    assert known["s3_secret_key"] == "kept"
-    assert len(known["postgres_password"]) >= 24
-    assert state.secrets() == known
-
-
-def test_the_access_key_of_an_earlier_version_stays_until_it_is_replaced(home):
-    old = json.dumps({"s3_access_key": state.PUBLIC_KEY, "s3_secret_key": "kept"})
-    state.write_private(state.home() / "secrets.json", old)
-    assert state.secrets()["s3_access_key"] == state.PUBLIC_KEY and state.has_public_key()
-    state.replace_public_key()
-    own = state.secrets()
-    assert len(own["s3_access_key"]) >= 20 and own["s3_secret_key"] == "kept"
-    assert not state.has_public_key()
-    state.replace_public_key()
-    assert state.secrets() == own
 
 
 def test_a_damaged_state_file_is_named(home):

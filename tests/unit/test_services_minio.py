@@ -6,12 +6,9 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError
 
-from lab_env.platform import services
 from lab_env.platform.errors import LabError
 from lab_env.platform.install.go_build import built_program
-from lab_env.platform.processes import state
 from lab_env.platform.services import minio, minio_program
-from lab_env.platform.services.minio import MinIO
 from lab_env.platform.services.minio_program import MinioProgram
 
 
@@ -38,24 +35,6 @@ def works(monkeypatch) -> list[Path]:
     tried = []
     monkeypatch.setattr(minio_program, "_failure", lambda path: tried.append(path) or "")
     return tried
-
-
-def test_a_minio_that_still_runs_with_the_key_of_an_earlier_version_is_warned_of(
-    home, built, monkeypatch
-):
-    state.write_private(state.home() / "secrets.json", f'{{"s3_access_key": "{state.PUBLIC_KEY}"}}')
-    assert not any("access key" in warning for warning in services.warnings())
-    monkeypatch.setattr(MinIO, "running", lambda self: True)
-    (warning,) = services.warnings()
-    assert "MinIO still uses the access key of an earlier version" in warning
-    finding = next(iter(MinIO().diagnose()))
-    assert (finding.verdict, finding.fact, finding.fix) == (
-        "warn",
-        warning,
-        "run: lab down; lab up",
-    )
-    state.replace_public_key()
-    assert services.warnings() == []
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,6 @@ from lab_env.platform.processes.state import (
     folder,
     home,
     lab_lock,
-    replace_public_key,
     write_private,
 )
 from lab_env.platform.processes.tree import end_processes, process_tree, wait_until_ended
@@ -93,7 +92,6 @@ def ensure_supervisor() -> None:
         if unreachable():
             raise LabError(OUT_OF_REACH, "use their terminal, or run: lab down; lab up")
         end_processes(marked_processes(supervised=True))
-        replace_public_key()
         for description in _programs().glob("*"):
             description.unlink()
         _write_config()
@@ -364,8 +362,7 @@ def _write_config() -> None:
             f"startsecs={program['start_seconds']}",
             "startretries=3",
             f"stopwaitsecs={program['stop_seconds']}",
-            # A supervisor of an earlier version may hold programs without it.
-            f"stopsignal={program.get('stop_signal', 'TERM')}",
+            f"stopsignal={program['stop_signal']}",
             "killasgroup=true",
             "redirect_stderr=true",
             f"stdout_logfile={name}.log",

@@ -17,7 +17,6 @@ from lab_env.platform.services.manager import (
     start_optional,
     status,
     up,
-    warnings,
 )
 from lab_env.platform.services.metastore import Metastore, database_of
 from lab_env.platform.services.postgres import Postgres
@@ -52,5 +51,4 @@ __all__ = [
     "start_optional",
     "status",
     "up",
-    "warnings",
 ]

@@ -108,10 +108,6 @@ class Service(ABC):
         """Reason why this machine cannot fetch or run the server; empty if it can."""
         return ""
 
-    def warning(self) -> str:
-        """Warning that `lab up` prints while this server runs; empty if there is none."""
-        return ""
-
     def diagnose(self) -> Iterable[Finding]:
         """Check the program itself; the doctor checks the ports, and that the server answers."""
         return ()

@@ -164,11 +164,6 @@ def exposure() -> str:
     )
 
 
-def warnings() -> list[str]:
-    """Warnings for `lab up`."""
-    return list(filter(None, [exposure(), *(s.warning() for s in SERVICES.values())]))
-
-
 def _with_needs(names: Sequence[str]) -> list[Service]:
     """The named services and those that they need, in the order in which they must start."""
     ordered: list[Service] = []

@@ -10,7 +10,7 @@ from lab_env.platform.errors import LabError
 from lab_env.platform.install.cache import Progress
 from lab_env.platform.install.go_build import build_program
 from lab_env.platform.install.versions import versions
-from lab_env.platform.processes.state import has_public_key, secrets
+from lab_env.platform.processes.state import secrets
 from lab_env.platform.processes.supervisor import Program
 from lab_env.platform.services.base import Finding, NotReady, Service, open_local
 from lab_env.platform.services.minio_program import find_minio, minio_on_path, objection
@@ -117,22 +117,10 @@ class MinIO(Service):
     def _store(self) -> Endpoints:
         return Endpoints(**self.endpoints(), kafka_bootstrap="")
 
-    def warning(self) -> str:
-        """Warn if this MinIO was started with the access key of an earlier version."""
-        if self.external or not (has_public_key() and self.running()):
-            return ""
-        return (
-            "MinIO still uses the access key of an earlier version, which every lab shared. With "
-            "it other users of this machine can write to your tables. The next start makes a new "
-            "key: lab down, then lab up, then restart your kernels."
-        )
-
     def diagnose(self) -> Iterator[Finding]:
-        """Report the MinIO in use, the reason why one on PATH is not used, and an old key."""
+        """Report the MinIO in use, and the reason why one on PATH is not used."""
         if self.external:
             return
-        if warning := self.warning():
-            yield Finding(self.name, "warn", warning, "run: lab down; lab up")
         on_path = minio_on_path()
         if on_path and not settings().minio_binary and (why := objection(on_path, again=True)):
             fact = f"{on_path}, found on PATH, is not used: {why}"
