@@ -5,6 +5,7 @@ import pytest
 from lab_env.lessons.recorded import campaign as recorded
 from lab_env.lessons.recorded.campaign import Result
 from lab_env.lessons.recorded.campaign_plan import make_plan
+from lab_env.lessons.recorded.verdicts import verdicts
 from lab_env.workbench.campaign import report
 from lab_env.workbench.campaign.records import Records
 
@@ -81,10 +82,19 @@ def test_sparks_disagreement_and_a_judge_that_cannot_fail_are_problems(records):
 
 def test_the_matrix_counts_where_kills_really_landed(records):
     records.save(result(1, landed="after data"))
-    records.save(result(4, landed="missed, in marker"))
+    records.save(result(4, landed="in marker"))
     rows = {row[0]: row[1:] for row in report.kill_counts(PLAN, records.results())}
     assert rows["data"][4:] == [1, 1, 1, 0] and rows["instant"][:4] == [1, 1, 0, 0]
-    assert "missed, in marker" in page(records)
+    assert "in marker" in page(records)
+
+
+def test_a_state_that_no_table_went_through_is_a_problem_of_the_whole_campaign(records):
+    for number in range(1, len(PLAN) + 1):
+        records.save(result(number, verdicts()[PLAN[number - 1].fault].expect[0]))
+    records.save_group(1, 1, {"reached": ["compaction", "deltacommit"]})
+    records.save_group(2, 1, {"reached": ["clean", "commit"]})
+    (problem,) = report.problems(PLAN, records.results(), records.groups())
+    assert problem == "No table went through a state to survive: rollback."
 
 
 def test_a_class_in_words_says_what_is_left():

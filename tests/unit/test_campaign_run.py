@@ -30,6 +30,9 @@ class FakeGroup:
 
     def rest(self): ...
 
+    def reached(self):
+        return ["clean", "compaction", "rollback"]
+
     def end(self):
         return self.processor_seconds
 

@@ -117,6 +117,7 @@ class Campaign:
             group.end()
         facts = {"label": label, "began_at": began, "ended_at": time.time()}
         facts["processor_seconds"] = round(group.processor_seconds, 1)
+        facts["reached"] = group.reached()
         facts |= self._cross_check(group, results)
         self.records.save_group(number, attempt, facts)
         return results

@@ -47,6 +47,10 @@ CLOCK_BACK = "-Duser.timezone=America/New_York"  # five hours behind UTC, which 
 Fault = Callable[[Group, Case, Result], None]
 
 
+class NotReached(Exception):
+    """The fault did not happen, so nothing is known about it."""
+
+
 def run_case(group: Group, case: Case, result: Result) -> None:
     """Run a case; fill in the outcome, the point that it hit, and evidence of a failure."""
     began = time.monotonic()
@@ -80,8 +84,8 @@ def kill(group: Group, case: Case, result: Result) -> None:
             group.aim()
             rule = _arm(group, case)
         group.feeder.resume()
-        hit = rule.wait(ALIGNED_SECONDS)
-        landed = f"{case.when} {case.point}" if hit else f"missed, {_landing(group)}"
+        _await(rule)
+        landed = f"{case.when} {case.point}"
     else:
         group.feeder.resume()
         time.sleep(case.seconds)
@@ -119,8 +123,8 @@ def refused_or_lost(action: str, times: int, group: Group, case: Case, result: R
     """Make the gate answer a few requests with 503, or drop the store's response to one."""
     rule = _arm(group, case, action, times=times)
     group.feeder.resume()
-    hit = rule.wait(ALIGNED_SECONDS)
-    result.landed = f"{case.when} {case.point}" if hit else "missed"
+    _await(rule)
+    result.landed = f"{case.when} {case.point}"
     time.sleep(2)
     _recover_and_judge(group, result)
 
@@ -189,6 +193,8 @@ def _fill_disk(group: Group, small: SmallStore, case: Case, result: Result) -> N
         time.sleep(FULL_SECONDS)
         refused = sum(r.status == 507 for r in own.gate.last(400))
         result.landed = f"a full tmpfs: {written / 1e6:.0f} MB of ballast, {refused} answers 507"
+        if not refused:
+            raise NotReached("The store took every write although its disk was full.")
         small.make_room()
         _recover_and_judge(own, result)
         if not result.ok:
@@ -199,8 +205,8 @@ def _answer_507(group: Group, result: Result) -> None:
     """Make the gate answer every write with 507; used where a small disk cannot be mounted."""
     rule = group.gate.arm("any", "error", times=1_000_000, status=507)
     group.feeder.resume()
-    hit = rule.wait(ALIGNED_SECONDS)
-    result.landed = "507 by the gate: no tmpfs here" if hit else "missed"
+    _await(rule)
+    result.landed = "507 by the gate: no tmpfs here"
     time.sleep(FULL_SECONDS)
     group.gate.disarm()
     _recover_and_judge(group, result)
@@ -280,12 +286,18 @@ def _arm(group: Group, case: Case, action: str = "", **options) -> Rule:
     return group.gate.arm(case.point, action or f"hold_{case.when}", k=case.k, part=part, **options)
 
 
+def _await(rule: Rule) -> None:
+    """Wait for the request at which a fault happens."""
+    if not rule.wait(ALIGNED_SECONDS):
+        raise NotReached(f"In {ALIGNED_SECONDS:.0f} s no {rule.kind} request came to disturb.")
+
+
 def _leave_something_to_roll_back(group: Group, sink: str) -> None:
     """Kill the writer while a commit of the sink is in flight, so that it must be rolled back."""
     group.aim()
     rule = group.gate.arm("data", "hold_after", part=f"orders_{sink}/")
     group.feeder.resume()
-    rule.wait(ALIGNED_SECONDS)
+    _await(rule)
     group.kill_writer()
     group.feeder.pause()
 

@@ -158,6 +158,15 @@ class Group:
         ledger = self.feeder.ledger
         return [judge_table(self.endpoints, self.base, sink, ledger, whole) for sink in SINKS]
 
+    def reached(self) -> list[str]:
+        """Return the kinds of completed instants in both tables, and `archive` if one has any."""
+        kinds: set[str] = set()
+        for sink in SINKS:
+            table = xray(self.endpoints, table_path(self.base, sink))
+            kinds |= {i.action for i in (*table.history, *table.instants) if i.completed}
+            kinds |= {"archive"} if table.history else set()
+        return sorted(kinds)
+
     def receipts(self) -> dict[str, str]:
         """Describe the progress of each sink, according to its checkpoint and its table."""
         told = {}

@@ -18,6 +18,8 @@ from lab_env.platform.display.palette import GREEN, VERMILION
 Groups = Mapping[str, dict]
 ALIGNED = ("kill", "answer_lost", "store_error")  # faults that wait for a chosen request
 KILL_COUNTS = ("run", "landed", "failed")
+# What the tables of a campaign go through; a small one is too short to archive anything.
+STATES = ("rollback", "compaction", "clean", "archive")
 KEPT_EVIDENCE = ("receipts", "requests", "timelines", "xrays")
 OUTCOME_ORDER = ("survived", "loud", "guarded", "stuck", "wrong", "broken")
 
@@ -54,6 +56,12 @@ def problems(plan: Sequence[Case], results: Results, groups: Groups) -> list[str
         for category, reported in facts.get("judge", {}).items():
             if not reported:
                 found.append(f"Group {name}: the judge did not report a planted {category} order.")
+    if len(plan) > 1 and len(results) == len(plan):
+        reached = {kind for facts in groups.values() for kind in facts.get("reached", ())}
+        due = STATES if any(case.point == "rollback" for case in plan) else STATES[:-1]
+        found += [
+            f"No table went through a state to survive: {s}." for s in due if s not in reached
+        ]
     return found
 
 
