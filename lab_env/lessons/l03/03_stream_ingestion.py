@@ -407,6 +407,17 @@ def split(parsed):
     return parsed.where(~bad), parsed.where(bad)
 
 
+# %% wrong="03.2"
+# expect: 1 valid events are among your dead letters
+# falls: holds
+def split(parsed):
+    fine = F.expr(f"NOT ({BREAKS_A_RULE})") & (F.col("event.amount") > 0)
+    for field in FIELDS:
+        fine = fine & F.col(f"event.{field}").isNotNull()
+    fine = F.coalesce(fine & F.col("event._corrupt").isNull(), F.lit(False))
+    return parsed.where(fine), parsed.where(~fine)
+
+
 # %% harmless="03.2"
 # element 2: a column more: dead letters may carry a reason
 # element 2: a column renamed in case: Spark finds it by either name

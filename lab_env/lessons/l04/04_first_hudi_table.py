@@ -371,6 +371,29 @@ def start_table(events, path, checkpoint):
     return stream.trigger(availableNow=True).start(path)
 
 
+# %% wrong="04.2"
+# expect: A cancelled order keeps its row
+# falls: rung 1
+def start_table(events, path, checkpoint):
+    rows = events.withColumn("_hoodie_is_deleted", F.col("op").isin("cancel", "erase"))
+    stream = rows.writeStream.format("hudi").options(**ORDERS, **DEMO_OPTIONS)
+    return stream.option("checkpointLocation", checkpoint).trigger(availableNow=True).start(path)
+
+
+# %% wrong="04.2"
+# expect: Let Hudi get both events in one write
+# falls: rung 1
+def start_table(events, path, checkpoint):
+    def write(batch, _):
+        erased = batch.where("op = 'erase'")
+        if erased.head(1):
+            upsert(erased, path, ORDERS | {"hoodie.datasource.write.operation": "delete"})
+        upsert(batch.where("op != 'erase'"), path)
+
+    stream = events.writeStream.foreachBatch(write).option("checkpointLocation", checkpoint)
+    return stream.trigger(availableNow=True).start()
+
+
 # %% harmless="04.2"
 # given a column more: the task leaves open which other columns there are
 # given every row twice: an upsert keeps one row per key
