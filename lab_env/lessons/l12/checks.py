@@ -33,6 +33,7 @@ ODD = (
     dict(zip(FIELDS, ("O-0", None, "new", 0), strict=True)),
     dict(zip(FIELDS, ("O-0", "C-1", "paid", 3_000_000_000), strict=True)),
 )
+STRANGER = "C-999"  # no customer of the lesson
 TOTALS = "customer_id STRING, cents BIGINT, upto STRING"
 
 
@@ -341,9 +342,7 @@ def totals_with_their_bookmark(lab, write_totals):
         path = scratch_copy(lab, _other_totals(lab), "totals")
         before = {row.customer_id: row for row in _totals(lab, path).collect()}
         falls, *others = random.sample(sorted(n for n, row in before.items() if row.cents), 3)
-        moved = {
-            name: random.randint(1, 9999) for name in (*others, f"C-{random.randint(100, 999)}")
-        }
+        moved = {name: random.randint(1, 9999) for name in (*others, STRANGER)}
         moved[falls] = -before[falls].cents if to_nothing else -random.randint(1, 9999)
         moved[others[0]] = 0  # an order came and was cancelled
         upto = f"2999{random.randint(10**12, 10**13 - 1)}"
@@ -421,7 +420,7 @@ def _other_totals(lab) -> str:
     """Return the path of a table like the lesson's `revenue`, with other cents and bookmarks.
 
     Customers with the newest bookmark have 0 cents. Its folder also has files with larger
-    bookmarks, from a write that is not on its timeline.
+    bookmarks and one customer more, from a write that is not on its timeline.
     """
     made, commits = scratch_copy(lab, lab.path("revenue"), "totals"), _commits(lab, 4)
     more, old = random.randint(100, 999), _totals(lab, made).collect()
@@ -432,6 +431,8 @@ def _other_totals(lab) -> str:
             (row.customer_id, 0 if upto == commits[2] else row.cents + extra, upto)
             for row, upto in zip(old, uptos, strict=True)
         ]
+        if counted == commits[-1:]:
+            rows.append((STRANGER, more, counted[0]))
         frame = lab.spark.createDataFrame(rows, TOTALS)
         frame.write.format("hudi").options(**REVENUE).mode("append").save(made)
     path = lab.scratch("other_totals")
