@@ -382,6 +382,10 @@ def state_that_ends(lab, per_customer):
         "The revenue per customer and minute is not right: compare with "
         "`orders.groupBy('customer_id', F.window('order_ts', '1 minute'))`.",
     )
+    expect(
+        table.count() == table.distinct().count(),
+        "The revenue is right, but your stream delivers rows twice in a batch.",
+    )
     batches = [batch for batch in progress if batch["numInputRows"]]
     if not batches[-1]["stateOperators"]:
         raise Unreadable("Your query keeps no state: it has no `groupBy`.")
