@@ -14,7 +14,7 @@ from lab_env.lessons.boards import Board, as_board, board_of, board_text, expect
 from lab_env.lessons.l10.shop import compare_rows, make_changes
 from lab_env.lessons.rows import as_dataframe, expect_rows, named, rows_at
 from lab_env.lessons.table_copies import copy_table, named_table, scratch_copy
-from lab_env.lessons.timelines import expect_no_metadata
+from lab_env.lessons.timelines import completed_instants, expect_added, expect_no_metadata
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 from lab_env.platform import store
 from lab_env.platform.brokers.topics import read_topic
@@ -207,7 +207,9 @@ def goes_back(lab, answer):
     wanted = secrets.choice([2, 3])
     with named_table(lab, path) as name:
         _save(lab, name, done[0])
+        before = completed_instants(lab, path)
         mark(name, writes[wanted - 1])
+        expect_added(lab, path, before, writes=0, services={"savepoint"})
         saved = _saved(lab, path) - {writes[0]}
         marked = [number for number, requested in enumerate(writes, 1) if requested in saved]
         asked = f"Asked to mark write {wanted} of {len(writes)},"
@@ -295,7 +297,7 @@ def _replay(lab, replay) -> bool:
     source, path = lab.path("orders"), lab.scratch("restored")
     copy_table(lab, source, path, hidden=_after_the_restore(lab.xray(source).instants))
     writes, checkpoints = len(_writes(lab, path)), _checkpoints(lab)
-    own_writes = len(_writes(lab, source))
+    own_writes, before = len(_writes(lab, source)), completed_instants(lab, path)
     replay(path)
     missing, stale, zero = compare_rows(lab, path)
     wrong = missing or stale or zero
@@ -336,6 +338,8 @@ def _replay(lab, replay) -> bool:
         lost,
     )
     expect_rows(rows_at(lab, path), _good_orders(lab))
+    added = len(_writes(lab, path)) - writes  # a stream may write several batches
+    expect_added(lab, path, before, writes=added)
     expect_no_metadata(lab, path, "ORDERS")
     return begun
 
@@ -377,6 +381,7 @@ def keeps_the_past(lab, clean):
         writes = _writes(lab, path)
         with named_table(lab, path) as name:
             _save(lab, name, writes[-1])
+            before = completed_instants(lab, path)
             clean(name, asked)
             found = [_orders_as_of(lab, path, write.requested) for write in writes]
         wish = f"Asked to keep {asked} of {len(writes)} writes readable,"
@@ -386,6 +391,7 @@ def keeps_the_past(lab, clean):
             wish,
         )
         expect(_saved(lab, path), "{} your function deleted a savepoint: nobody asked.", wish)
+        expect_added(lab, path, before, writes=0, services={"clean"})
         expect(
             0 not in found,
             "{} your function left a table that answers as of an older write with fewer rows, and "
