@@ -316,6 +316,10 @@ def board_at(path, moment):
     return spark.sql("SELECT status, sum(amount) AS revenue FROM seen GROUP BY status")
 
 
+# %% harmless="10.2"
+# a column more: the wall shows status and revenue
+
+
 # %% equivalent="10.2"
 # instant.requested → instant.completed: one writer, so nothing else was requested meanwhile
 # instant.writes and instant.completed and … pleted <= moment) → instant.completed and instant.completed <= moment: as of a clean the table is what the write before it left
@@ -604,6 +608,10 @@ def replay(path):
     writer = good.writeStream.format("hudi").options(**options)
     writer = writer.option("checkpointLocation", lab.scratch("checkpoint"))
     writer.trigger(availableNow=True).start().processAllAvailable()
+
+
+# %% harmless="10.4"
+# table an empty commit more: a stream commits a batch of which nothing is left, too
 
 
 # %% equivalent="10.4"
