@@ -114,7 +114,7 @@ def test_every_sink_reconciles(report, sink):
     facts = report["sinks"][sink]
     assert facts["ok"] and facts["rows"] == facts["expected"] > 5_000
     assert [facts[name] for name in ("missing", "duplicate", "stale", "ghost")] == [0, 0, 0, 0]
-    assert facts["bytes"] > 100_000 and facts["files"] > 10
+    assert facts["bytes"] > 100_000 and facts["files"] >= facts["commits"] > 0
     assert 0 < facts["freshness_p50_s"] <= facts["freshness_p95_s"]
     # Freshness is measured for each event that the sink holds, not for a lucky sample.
     assert facts["freshness_measured"] == report["events_acked"] - report["events_dead"]
