@@ -417,14 +417,14 @@ def compacts_by_a_job(lab, answer):
             run(path)
         after = lab.xray(path)
         expect(
-            any(i.requested in new and i.state == "completed" for i in after.instants),
-            "A plan exists in {} table, but no new base file. Scheduling decides; running pays.",
-            which,
-        )
-        expect(
             _plans(after) == _plans(planned),
             "A write came between `plan` and `run`, and your `run` planned another compaction. It "
             "carries out the plan that is there: which `op` does only that?",
+        )
+        expect(
+            any(i.requested in new and i.state == "completed" for i in after.instants),
+            "A plan exists in {} table, but no new base file. Scheduling decides; running pays.",
+            which,
         )
         logs = max(len(s.logs) for s in after.current if not s.partition.endswith(ANOTHER_DAY))
         expect(not logs, "A compaction was completed, but {} logs are still to be merged.", logs)
