@@ -808,7 +808,7 @@ def write_totals(moved, upto, path):
 
 
 # %% wrong="12.4"
-# expect: came; now the table says
+# expect: has the right total, and the `upto`
 # falls: holds
 def write_totals(moved, upto, path):
     moved.createOrReplaceTempView("moved_totals")

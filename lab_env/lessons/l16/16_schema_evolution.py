@@ -300,7 +300,7 @@ def unknown_fields(records, known):
 
 
 # %% wrong="16.1"
-# expect: names
+# expect: the check called it known
 def unknown_fields(records, known):
     known = spark.createDataFrame([], EVENT).columns  # those of the lesson, not those it gets
     names = F.explode(F.json_object_keys(F.col("value").cast("string"))).alias("field")
