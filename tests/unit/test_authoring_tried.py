@@ -35,8 +35,8 @@ def lesson(tmp_path, monkeypatch):
         ("checks.py", '"""Let', '"""Once more, let', False),
         (
             "05_cow_and_mor.py",
-            "COPY_ON_WRITE table\n",
-            "COPY_ON_WRITE table\n# falls: holds\n",
+            "made a COPY_ON_WRITE table\n",
+            "made a COPY_ON_WRITE table\n# falls: holds\n",
             False,
         ),
         ("checks.py", "rows == 4", "rows == 5", True),
