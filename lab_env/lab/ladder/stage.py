@@ -53,7 +53,7 @@ class Task:
 
 
 class Points(Protocol):
-    """Where to kill an exercise's function, see `Target`."""
+    """Requests at which an exercise's function may be killed, see `Target`."""
 
     write: tuple[str, str, str]
     receipt: tuple[str, str, str]

@@ -193,9 +193,9 @@ def _fill_disk(group: Group, small: SmallStore, case: Case, result: Result) -> N
         time.sleep(FULL_SECONDS)
         refused = sum(r.status == 507 for r in own.gate.last(400))
         result.landed = f"a full tmpfs: {written / 1e6:.0f} MB of ballast, {refused} answers 507"
+        small.make_room()  # also for the writer that is stopped at the end
         if not refused:
             raise NotReached("The store took every write although its disk was full.")
-        small.make_room()
         _recover_and_judge(own, result)
         if not result.ok:
             result.evidence |= own.evidence()
