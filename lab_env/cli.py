@@ -26,7 +26,7 @@ from lab_env.shop import RATE, USERS, default_topic
 PANELS = {
     "Every day": ("jupyter", "goto", "progress", "reset", "up", "down", "status", "doctor"),
     "Your way": ("path", "testout", "attack"),
-    "The whole pipeline": ("tour", "load", "replay", "ledger", "bench", "campaign"),
+    "The whole pipeline": ("tour", "load", "replay", "ledger", "watch", "bench", "campaign"),
     "Now and then": ("setup", "logs", "eject", "certificate", "cloud"),
     "For instructors": ("demo", "room", "bundle"),
     "For authors": ("author", "site"),
@@ -352,6 +352,27 @@ def tour(
     from lab_env.workbench.tour import tour as measured
 
     raise typer.Exit(measured.main(seconds=seconds, rate=rate) or 0)
+
+
+@app.command(epilog="Example: lab watch lesson-05/orders_cow")
+def watch(
+    table: Annotated[str, typer.Argument(help="its folder in the bucket, or s3a://...")],
+    seconds: Annotated[int, typer.Option(min=5, max=3600, help="how long")] = 60,
+) -> None:
+    """Read a Hudi table in every way while it is written; say what each reader saw.
+
+    It counts the reads that were stale, showed half of a commit, or went back. The picture is
+    `.lab/observed/index.html`.
+    """
+    from lab_env.lab import observe
+
+    with _progress() as say:
+        seen, made = observe.watch(table, seconds, say)
+    table_of = _table("reader", *seen.verdicts.columns)
+    for reader, *counts in seen.verdicts.astype(object).itertuples():
+        table_of.add_row(reader, *(str(count) for count in counts))
+    out.print(table_of)
+    out.print(escape(str(made)))
 
 
 @app.command(epilog="Example: lab bench growth")

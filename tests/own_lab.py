@@ -36,11 +36,19 @@ def not_here(reason: str) -> NoReturn:
     (pytest.fail if os.environ.get("CI") else pytest.skip)(reason)
 
 
-def wait_until(fact: Callable[[], object], seconds: float = 60, every: float = 0.2) -> None:
-    """Wait until a condition holds; the limit in seconds is extended as in `allowed`."""
+def wait_until(
+    fact: Callable[[], object],
+    seconds: float = 60,
+    every: float = 0.2,
+    seen: Callable[[], object] = lambda: "",
+) -> None:
+    """Wait until a condition holds; the limit in seconds is extended as in `allowed`.
+
+    If it never does, the failure says what was `seen` instead.
+    """
     deadline = time.monotonic() + allowed(seconds)
     while not fact():
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, f"waited in vain; {seen()}"
         time.sleep(every)
 
 

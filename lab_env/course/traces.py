@@ -139,7 +139,7 @@ def session_left_as_found(spark: Any) -> Generator[None]:
     expect(
         not changed,
         "Your code changes {} for the whole session. Other queries of this session count on it. "
-        "Give the option to your own reader or writer.",
+        "Give the option to your own reader or writer, or take it back at the end (`RESET`).",
         " and ".join(f"`{name}`" for name in changed),
     )
     expect(

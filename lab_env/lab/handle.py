@@ -41,6 +41,7 @@ from lab_env.shop.ledger.book import Ledger, ledger_directory
 from lab_env.shop.load import Load
 from lab_env.shop.replay import replay
 from lab_env.tables.hudi.intact import Damage, damaged_files
+from lab_env.tables.observed.watching import Observed, observed
 from lab_env.tables.xray import StoredTable, XRay, xray
 
 # Somebody waits for a notebook, so a store that is down is an error after seconds. Writers wait.
@@ -316,6 +317,15 @@ class Lab:
         """
         services.require_store(self.endpoints)
         return xray(self.endpoints, path, since, check)
+
+    def observe(self, path: str) -> AbstractContextManager[Observed]:
+        """Read a Hudi table in every way during the `with` block, while you or a stream write it.
+
+        After the block the result shows what each reader saw, as a picture, and its `verdicts`
+        count the reads that were stale, showed half a commit, and so on.
+        """
+        services.require_store(self.endpoints)
+        return observed(self.endpoints, self.spark, path)
 
     def damaged_files(self, path: str) -> list[Damage]:
         """Return a Hudi table's files that were damaged after they were written; empty if intact.

@@ -147,6 +147,8 @@ LAKEHOUSE = {
 # Every poll of a writer fetches all reports that Spark keeps, one call each, so it keeps few.
 KEPT_REPORTS = {"spark.sql.streaming.numRecentProgressUpdates": "20"}
 
+WEEK_MS = 7 * 24 * 3600 * 1000
+
 # Glue in the place of a metastore: AWS's client, which EMR has on its class path.
 GLUE = "spark.hadoop.hive.metastore.client.factory.class"
 GLUE_CLIENT = "com.amazonaws.glue.catalog.metastore.AWSGlueDataCatalogHiveClientFactory"
@@ -175,6 +177,7 @@ def spark_conf(endpoints: Endpoints, jars: Path) -> dict[str, str]:
         "spark.sql.warehouse.dir": f"s3a://{endpoints.bucket}/{chosen.prefix}warehouse",
         **shuffles(chosen.cores),
         **python_workers(chosen.spark_master),
+        **slept(chosen.spark_master),
         # By default it is in /tmp, even if Java's temporary folder is another.
         "spark.hadoop.fs.s3a.buffer.dir": "${java.io.tmpdir}/hadoop-${user.name}/s3a",
         "spark.hadoop.fs.s3a.endpoint": endpoints.s3_endpoint,
@@ -209,6 +212,18 @@ def python_workers(master: str) -> dict[str, str]:
     if chosen.spark_python or not chosen.runs_here(master):
         return {}
     return {"spark.python.daemon.module": "lab_env.pipeline.python_workers"}
+
+
+def slept(master: str) -> dict[str, str]:
+    """Spark properties of a session that goes on after the computer was asleep.
+
+    Without them a local session that was silent for two minutes gives up its only executor, the
+    driver itself. Its jobs still run, but it hears no heartbeats any more and logs an error each
+    time.
+    """
+    if not master.startswith("local"):
+        return {}
+    return {"spark.storage.blockManagerHeartbeatTimeoutMs": f"{WEEK_MS}"}
 
 
 def driver_address() -> dict[str, str]:

@@ -59,7 +59,10 @@ def test_a_task_that_reads_or_waits_for_a_core_goes_on_and_one_that_computes_for
         wait_until(lambda: "long" in tasks.went_on())
         wait_until(lambda: quiet(tasks, "long"))
         let_through(gate, 0)
-        wait_until(lambda: "long" in tasks.went_on())
+        wait_until(
+            lambda: "long" in tasks.went_on(),
+            seen=lambda: f"job alive: {job.is_alive()}, amounts by task: {tasks._of_tasks}",
+        )
         wait_until(lambda: quiet(tasks, "long"))
         assert job.is_alive()  # so it was one and the same task
 

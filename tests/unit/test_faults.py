@@ -50,6 +50,17 @@ def test_a_frozen_tree_stands_still_and_goes_on_even_after_an_error():
         all_become(psutil.STATUS_SLEEPING, tree)
 
 
+def test_a_frozen_tree_goes_on_after_a_time_even_if_the_one_who_froze_it_was_killed():
+    freezing = "import sys, time; from lab_env.lab.faults.freeze import frozen\n"
+    freezing += "with frozen(int(sys.argv[1]), at_most=1):\n print(flush=True)\n time.sleep(600)"
+    with family() as tree:
+        command = [sys.executable, "-c", freezing, str(tree[0].pid)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE) as killed:
+            killed.stdout.read(1)
+            killed.kill()
+        all_become(psutil.STATUS_SLEEPING, tree)
+
+
 def test_a_tree_of_which_one_is_killed_while_frozen_goes_on_otherwise():
     with family() as tree:
         with frozen(tree[0].pid):

@@ -37,3 +37,9 @@ def test_the_secret_is_in_the_variable_of_the_stores_clients_only(tmp_path):
 def test_without_keys_those_of_the_machine_stay():
     none = Endpoints("http://s3", "", "", "eu", "lake", "kafka:1")
     assert not [name for name in session.environment(none) if name.startswith("AWS")]
+
+
+def test_only_a_session_whose_executor_is_itself_goes_on_after_any_silence():
+    [limit] = session.slept("local[2]").values()
+    assert int(limit) > 100 * 3600 * 1000
+    assert session.slept("spark://host:7077") == {}  # there a lost executor is replaced

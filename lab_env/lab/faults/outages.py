@@ -13,13 +13,14 @@ from lab_env.platform.errors import LabError
 from lab_env.platform.processes import supervisor
 from lab_env.platform.settings import settings
 
+PAUSE_S = 600  # of a service at most, should the process that paused it be killed
 RESTART_S = 10  # a supervisor that restarts nothing by then has given the service up
 
 
 @contextmanager
 def paused(name: str) -> Generator[None]:
     """Freeze a service while the body runs: its port stays open, but it does not respond."""
-    with frozen(pid_of(name)):
+    with frozen(pid_of(name), at_most=PAUSE_S):
         yield
 
 

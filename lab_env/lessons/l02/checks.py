@@ -10,18 +10,16 @@ from itertools import product
 from math import ceil
 from queue import Empty, Queue
 from random import Random
-from subprocess import Popen
 from threading import Thread
 from typing import Any
 from zlib import crc32
 
-import psutil
 from confluent_kafka import KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from lab_env.course.answers import Unreadable, as_int, as_list, kind_of
 from lab_env.course.checking import NotYet, check, expect
-from lab_env.lab.faults.freeze import kill
+from lab_env.lab.faults.freeze import frozen
 from lab_env.lessons.streams import scratch_topic
 from lab_env.platform.brokers.topics import read_topic
 from lab_env.platform.processes import supervisor
@@ -245,18 +243,10 @@ def reads_one_partition(lab, read_partition):
 
 @contextmanager
 def _broker_hangs() -> Generator[None]:
-    """Freeze the lab's own broker while the body runs, for `HANGS_S` at most.
-
-    A process of its own continues the broker, so a kernel that ends meanwhile leaves no frozen one.
-    """
+    """Freeze the lab's own broker while the body runs, for `HANGS_S` at most."""
     with ExitStack() as hang:
-        for found in supervisor.processes_of("kafka")[:1]:
-            broker = psutil.Process(found.pid)
-            wake = ["sh", "-c", f"sleep {HANGS_S}; kill -CONT {found.pid}"]
-            waker = hang.enter_context(Popen(wake, start_new_session=True))
-            hang.callback(kill, waker.pid)
-            hang.callback(broker.resume)
-            broker.suspend()
+        for broker in supervisor.processes_of("kafka")[:1]:
+            hang.enter_context(frozen(broker.pid, at_most=HANGS_S))
         yield
 
 

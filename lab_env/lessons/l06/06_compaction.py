@@ -333,7 +333,7 @@ def board(path):
 
 
 # %% wrong="06.2"
-# expect: holds for every later query
+# expect: changes `hoodie.datasource.query.type` for the whole session
 def board(path):
     spark.conf.set("hoodie.datasource.query.type", "read_optimized")
     orders = spark.read.format("hudi").load(path)

@@ -5,8 +5,6 @@ The tables are small, so that a check's write takes about a second.
 
 import random
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
@@ -15,6 +13,7 @@ from pyspark.sql import functions as F
 
 from lab_env.course.answers import Unreadable, as_int, as_pair
 from lab_env.course.checking import check, expect
+from lab_env.course.traces import session_left_as_found
 from lab_env.lessons.boards import as_board, board_text, expect_decimal
 from lab_env.lessons.l06.figures import batches_of
 from lab_env.lessons.rows import expect_rows, keys_of, rows_at, settings_of, without_hudis
@@ -184,7 +183,7 @@ def as_fresh_as_needed(lab, answer):
 
 def _expect_board(lab, board, path: str, batch: int) -> None:
     """Check that the learner's board is the right one after a batch."""
-    with _same_session(lab):
+    with session_left_as_found(lab.spark):
         answer = board(path)
     if not hasattr(answer, "toPandas"):
         raise Unreadable("Your board has to be a DataFrame of Spark: do not collect it.")
@@ -203,29 +202,6 @@ def _expect_board(lab, board, path: str, batch: int) -> None:
         board_text(shown),
         " and ".join(right),
     )
-
-
-@contextmanager
-def _same_session(lab) -> Generator[None]:
-    """Check that the body does not change the session's Hudi options, and restore them."""
-    before = _hudi_settings(lab)
-    yield
-    changed = dict(_hudi_settings(lab).items() ^ before.items())
-    for name in changed:
-        lab.spark.conf.unset(name)
-    for name in changed.keys() & before.keys():
-        lab.spark.conf.set(name, before[name])
-    expect(
-        not changed,
-        "Your function changed the session: `{}` holds for every later query, too. Give it to this "
-        "one only.",
-        ", ".join(changed),
-    )
-
-
-def _hudi_settings(lab) -> dict[str, str]:
-    """Return the Hudi options that the session applies to every query."""
-    return {row.key: row.value for row in lab.spark.sql("SET").collect() if "hoodie" in row.key}
 
 
 @cache  # of a call that was interrupted, nothing is used
@@ -272,7 +248,7 @@ def compacts_beside_the_stream(lab, start_stream):
     for number in range(2):
         _add_file(lab, source, number)
     with own_streams_stopped(lab.spark, STREAM_TIMEOUT_S) as stopped:
-        with session_spared(), _same_session(lab):
+        with session_spared(), session_left_as_found(lab.spark):
             query = started(start_stream(source, path, checkpoint))
         expect(
             not stopped.late,
@@ -394,7 +370,7 @@ def compacts_by_a_job(lab, answer):
                 "The stream's table has no log left that a job could compact.",
                 "run the notebook again from its first cell.",
             )
-        with _same_session(lab):
+        with session_left_as_found(lab.spark):
             plan(path)
         planned = lab.xray(path, since=before)
         new = {i.requested for i in planned.new_instants if i.action == "compaction"}
@@ -413,7 +389,7 @@ def compacts_by_a_job(lab, answer):
         if which == "the second":
             _update_another_day(lab, path)
             trigger = {"hoodie.compact.inline.max.delta.commits": "1"}  # would plan that write, too
-        with spark_settings(lab.spark, trigger), _same_session(lab):
+        with spark_settings(lab.spark, trigger), session_left_as_found(lab.spark):
             run(path)
         after = lab.xray(path)
         expect(

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from lab_env.course.answers import kind_of
 from lab_env.course.checking import check, expect
+from lab_env.course.traces import session_left_as_found
 from lab_env.lessons.hudi_rs import rows_of
 from lab_env.lessons.l16.figures import counts_of, send_events
 from lab_env.lessons.rows import expect_rows, named, rows_at
@@ -317,12 +318,8 @@ def a_second_name(lab, offer_voucher):
         coupons, loaded = _coupons(rows_of(path)), rows_at(lab, path)  # loaded: it stays as it is
         own = [name for name in loaded.columns if name.startswith("_hoodie_")]
         wanted = loaded.drop(*own).withColumn("voucher", F.col("coupon"))
-        options = _hudi_options(lab.spark)
-        with left_alone(lab, orders):
+        with left_alone(lab, orders), session_left_as_found(lab.spark):
             offered = offer_voucher(path)
-        left = _hudi_options(lab.spark) - options
-        for name in left:
-            lab.spark.conf.unset(name)
         expect(
             isinstance(offered, DataFrame),
             "The new dashboard reads a DataFrame of Spark; your function returned {}.",
@@ -343,15 +340,4 @@ def a_second_name(lab, offer_voucher):
                 *(sum(coupon is None for _, coupon in rows) for rows in (found, coupons)),
             )
         expect_rows(offered, wanted)
-        expect(
-            not left,
-            "Both names are right. But your function left {} set for the whole session, and the "
-            "next writes would go by it: `RESET` takes it back.",
-            named(left),
-        )
     return "Each coupon under both names, for all three readers."
-
-
-def _hudi_options(spark) -> set[str]:
-    """Return the names of the Hudi options that are set for the whole session."""
-    return {row.key for row in spark.sql("SET").collect() if row.key.startswith("hoodie.")}

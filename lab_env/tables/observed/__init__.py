@@ -1,0 +1,1 @@
+"""What readers of a Hudi table saw while it was written: recorded, judged and drawn."""
