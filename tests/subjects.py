@@ -82,7 +82,7 @@ SUBJECTS = {
         ("lab_env/platform/store.py", "lab_env/platform/services/minio.py"),
     ),
     "tables": Subject(
-        "the X-ray against Hudi's own procedures, in every state of a table; what readers see of one",
+        "the X-ray against Hudi's own procedures, in every state; what readers see of a table",
         ("lab_env/tables/", "lab_env/platform/install/versions.toml"),
     ),
     "writer": Subject(

@@ -22,7 +22,7 @@ def watch(table: str, seconds: int, say: Callable[[str], None]) -> tuple[Observe
         table: its path, or its folder in the bucket.
 
     Raises:
-        LabError: there is no Hudi table at the path, or no write to it is complete.
+        LabError: there is no Hudi table at the path.
     """
     lab = Lab("watch", services.endpoints())
     path = table if "://" in table else f"s3a://{lab.endpoints.bucket}/{table.strip('/')}"

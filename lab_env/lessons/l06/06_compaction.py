@@ -351,6 +351,10 @@ def board(path):
 # %% equivalent="06.2"
 # without 'hoodie.compact.inline': 'true': a batch writer compacts inline unless told otherwise
 
+# %% harmless="06.2"
+# inline_options: an entry less: a batch writer compacts inline unless told otherwise
+# inline_options: an entry more: an option that Hudi does not know changes no write
+
 
 # %% wrong="06.2"
 # expect: compacted more often

@@ -16,10 +16,10 @@ from lab_env.course.checking import check, expect
 from lab_env.course.traces import session_left_as_found
 from lab_env.lessons.boards import as_board, board_text, expect_decimal
 from lab_env.lessons.l06.figures import batches_of
-from lab_env.lessons.rows import expect_rows, keys_of, rows_at, settings_of, without_hudis
+from lab_env.lessons.rows import expect_rows, keys_of, named, rows_at, settings_of, without_hudis
 from lab_env.lessons.streams import own_streams_stopped, session_spared, spark_settings, started
 from lab_env.lessons.table_copies import scratch_copy
-from lab_env.lessons.timelines import expect_no_metadata
+from lab_env.lessons.timelines import completed_instants, expect_added, expect_no_metadata
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 from lab_env.platform import store
 from lab_env.platform.errors import LabError
@@ -187,7 +187,12 @@ def _expect_board(lab, board, path: str, batch: int) -> None:
         answer = board(path)
     if not hasattr(answer, "toPandas"):
         raise Unreadable("Your board has to be a DataFrame of Spark: do not collect it.")
-    shown = as_board(answer)
+    shown, columns = as_board(answer), answer.columns
+    expect(
+        len(columns) == 2,
+        "The board shows status and revenue; yours has also {}.",
+        named(name for name in columns if name not in ("status", "revenue")),
+    )
     expect_decimal(answer)
     new, first, second = (price * (batch + 1) for price in PRICES)
     right = {"new": new, "paid": first + second} if batch < 2 else {"shipped": new + first + second}
@@ -385,11 +390,13 @@ def compacts_by_a_job(lab, answer):
             not any(file.kind == "base" for file in planned.new_files),
             "`plan` wrote a base file already: it ran what it had planned.",
         )
+        _expect_only_plans(before, planned)
         trigger = {}
         if which == "the second":
             _update_another_day(lab, path)
             trigger = {"hoodie.compact.inline.max.delta.commits": "1"}  # would plan that write, too
         with spark_settings(lab.spark, trigger), session_left_as_found(lab.spark):
+            ready = completed_instants(lab, path)
             run(path)
         after = lab.xray(path)
         expect(
@@ -413,5 +420,15 @@ def compacts_by_a_job(lab, answer):
             base // 1024,
             old // 1024,
         )
+        expect_added(lab, path, ready, why="`run` carries out one plan.")
         expect_no_metadata(lab, path, "JOB")
     return "A new base file, and no log to merge."
+
+
+def _expect_only_plans(before: Snapshot, planned: Snapshot) -> None:
+    """Check that nothing was completed but what had been before."""
+    done = {(i.requested, i.action) for i in before.instants if i.completed}
+    more = [
+        i.action for i in planned.instants if i.completed and (i.requested, i.action) not in done
+    ]
+    expect(not more, "`plan` did more than to plan: the table has a new {}.", " and ".join(more))

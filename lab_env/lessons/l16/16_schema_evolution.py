@@ -1010,7 +1010,7 @@ def offer_voucher(path):
 
 
 # %% wrong="16.4"
-# expect: `RESET` takes it back
+# expect: changes `hoodie.schema.on.read.enable` for the whole session
 def offer_voucher(path):
     spark.sql("SET hoodie.schema.on.read.enable = true")
     return spark.read.format("hudi").load(path).withColumn("voucher", F.col("coupon"))

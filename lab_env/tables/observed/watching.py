@@ -70,7 +70,7 @@ def observed(
     store.export_environment(endpoints)
     table = Table(spark, path, timeline.newest, merges, parts=_parts(start))
     ended = Event()
-    with ExitStack() as until_end, readers(table) as ways:
+    with readers(table) as ways, ExitStack() as until_end:
         threads = [Thread(target=timeline.look, args=(ended,), daemon=True)]
         ways |= {name: way(table) for name, way in more.items()}
         turns = Semaphore(max(1, settings().cores - 1))  # one core stays for the writer
