@@ -368,10 +368,10 @@ def watch(
 
     with _progress() as say:
         seen, made = observe.watch(table, seconds, say)
-    table_of = _table("reader", *seen.verdicts.columns)
-    for reader, *counts in seen.verdicts.astype(object).itertuples():
-        table_of.add_row(reader, *(str(count) for count in counts))
-    out.print(table_of)
+    counts = _table("reader", *seen.shown.columns)
+    for row in seen.shown.itertuples():
+        counts.add_row(*map(str, row))
+    out.print(counts)
     out.print(escape(str(made)))
 
 

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from html import escape
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pandas as pd
 
@@ -41,8 +42,10 @@ from lab_env.shop.ledger.book import Ledger, ledger_directory
 from lab_env.shop.load import Load
 from lab_env.shop.replay import replay
 from lab_env.tables.hudi.intact import Damage, damaged_files
-from lab_env.tables.observed.watching import Observed, observed
 from lab_env.tables.xray import StoredTable, XRay, xray
+
+if TYPE_CHECKING:
+    from lab_env.tables.observed.watching import Observed
 
 # Somebody waits for a notebook, so a store that is down is an error after seconds. Writers wait.
 # (Hudi asks ten times for a table's properties, and S3A retries each time.)
@@ -318,12 +321,14 @@ class Lab:
         services.require_store(self.endpoints)
         return xray(self.endpoints, path, since, check)
 
-    def observe(self, path: str) -> AbstractContextManager[Observed]:
+    def observe(self, path: str) -> "AbstractContextManager[Observed]":
         """Read a Hudi table in every way during the `with` block, while you or a stream write it.
 
         After the block the result shows what each reader saw, as a picture, and its `verdicts`
         count the reads that were stale, showed half a commit, and so on.
         """
+        from lab_env.tables.observed.watching import observed  # with hudi-rs it takes 0.3 s
+
         services.require_store(self.endpoints)
         return observed(self.endpoints, self.spark, path)
 

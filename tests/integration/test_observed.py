@@ -1,9 +1,10 @@
-"""What readers of a real table see while it is written: the right ones nothing wrong.
+"""Readers of a real table that is written: the right ones see nothing wrong.
 
 Readers with planted errors, and those of which Hudi says that they lag, are found.
 """
 
 import pytest
+from instance import instance_of_this_run
 
 from lab_env.lab.handle import Lab, reset_lesson
 from lab_env.tables.observed.judge import BACK, FRESH, ONCE, UNBORN, WHOLE
@@ -100,3 +101,16 @@ def test_readers_of_a_table_that_is_written_see_what_hudi_promises(lab, table_ty
     if table_type == MOR:
         assert counts.loc["read-optimised", FRESH] > 0, told
     assert "<svg" in page(seen)
+
+
+@pytest.mark.proof("tables")
+def test_the_command_counts_the_reads_of_a_table_and_names_one_that_is_not_there(lab):
+    path, here = lab.scratch("orders"), instance_of_this_run()
+    write(lab, path, COW, 0)
+    done = here.lab("watch", path, "--seconds", "10")
+    assert done.returncode == 0, done.stdout + done.stderr
+    [row] = [line.split() for line in done.stdout.splitlines() if line.startswith("snapshot")]
+    assert int(row[1]) > 0 and row[2:] == ["0", "0", "0", "0", "0", "–"]
+    refused = here.lab("watch", "no/such/table", "--seconds", "5")
+    assert refused.returncode == 1 and "There is no Hudi table at s3a://" in refused.stderr
+    assert "Next step: " in refused.stderr and "Traceback" not in refused.stderr

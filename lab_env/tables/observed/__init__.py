@@ -1,1 +1,1 @@
-"""What readers of a Hudi table saw while it was written: recorded, judged and drawn."""
+"""Reads of a Hudi table while it was written: recorded, judged and drawn."""

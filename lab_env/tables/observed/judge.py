@@ -139,6 +139,10 @@ class _History:
         self.position = {commit.requested: n for n, commit in enumerate(self.commits)}
         self.reads = sorted((r for r in reads if not r.error), key=lambda read: read.begin)
         self.states = [self._state(read) for read in self.reads if read.after is None]
+        self.first: dict[tuple[str, str], Read] = {}  # the first read that shows a row
+        for read in self.reads:
+            for row in read.rows:
+                self.first.setdefault(row, read)
         self.written = self._written()
 
     def broken(self) -> Iterator[Broken]:
@@ -169,10 +173,9 @@ class _History:
     def _written(self) -> dict[str, list[int]]:
         """Positions of the commits that wrote each key, as far as any read shows them."""
         written: dict[str, set[int]] = defaultdict(set)
-        for read in self.reads:
-            for key, commit in read.rows:
-                if commit in self.position:
-                    written[key].add(self.position[commit])
+        for key, commit in self.first:
+            if commit in self.position:
+                written[key].add(self.position[commit])
         return {key: sorted(places) for key, places in written.items()}
 
     def _newest(self, key: str, upto: int) -> int:
@@ -215,10 +218,9 @@ class _History:
                     )
                     break
 
-    def _who(self, key: str, place: int) -> Read | None:
+    def _who(self, key: str, place: int) -> Read:
         """Return the first read that shows a key as a commit wrote it."""
-        row = key, self._name(place)
-        return next((read for read in self.reads if row in read.rows), None)
+        return self.first[key, self._name(place)]
 
     def _by_presence(self, sound: Sequence[_State]) -> Iterator[Broken]:
         """Keys that a read lacks, or still shows although they were erased."""

@@ -61,9 +61,7 @@ def _kinds(observed: Observed) -> dict[int, str]:
 def shown(observed: Observed) -> str:
     """Return picture, table of verdicts and what the rules mean, as HTML."""
     rules = "".join(f"<li><b>{rule}</b>: {text}</li>" for rule, text in RULES.items())
-    counts = observed.verdicts.astype(object)
-    counts = counts.where(counts.notna(), "–")
-    return f"{picture(observed)}{frame_table(counts)}<ul>{rules}</ul>"
+    return f"{picture(observed)}{frame_table(observed.shown)}<ul>{rules}</ul>"
 
 
 def proofs(observed: Observed) -> list[str]:

@@ -26,7 +26,7 @@ REST_S = 0.2  # of a reader between two reads
 
 @dataclass
 class Observed:
-    """What the readers of a table saw; complete once it has ended."""
+    """Reads of a table and the rules that they broke; complete once the watching has ended."""
 
     path: str
     commits: list[Commit] = field(default_factory=list)
@@ -42,6 +42,12 @@ class Observed:
     def verdicts(self) -> pd.DataFrame:
         """One row per reader: its reads, its errors, and how many of them broke each rule."""
         return verdicts(self.reads, self.broken)
+
+    @property
+    def shown(self) -> pd.DataFrame:
+        """The verdicts for the eye: a dash where a rule says nothing about a reader."""
+        counts = self.verdicts.astype(object)
+        return counts.where(counts.notna(), "–")
 
     def _repr_html_(self) -> str:
         from lab_env.tables.observed.picture import shown
