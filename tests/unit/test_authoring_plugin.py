@@ -4,12 +4,14 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from lab_env.course.authoring import times
 from lab_env.course.authoring.pytest_plugin import (
     entry_seconds,
     failed_proofs,
     late_sections,
     over_budget,
     shortcomings,
+    slowness,
 )
 from lab_env.course.registry import Exercise, LessonEntry, WrongAnswer
 from lab_env.course.sections import notebook_of, sections
@@ -74,6 +76,22 @@ def test_a_proof_that_fails_is_named_with_what_differs():
 def test_what_is_over_the_budget_is_named(seconds, said):
     found = "; ".join(over_budget(seconds)).removeprefix("The average of ")
     assert found == (f"{said} s is the most." if said else "")
+
+
+def run_of(seconds: float) -> times.Run:
+    parts = {times.CELLS: times.Cost(seconds), times.OTHERS: times.Cost(500)}
+    return times.Run(
+        notebooks={f"notebooks/{n}": times.NotebookCosts(parts, {}) for n in range(20)}
+    )
+
+
+def test_a_slow_machine_is_known_by_all_notebooks_and_not_by_one_that_became_dearer():
+    seconds = {f"notebooks/{n}::{n}": 60.0 for n in range(20)}
+    assert slowness(seconds, run_of(30)) == 2
+    assert slowness(seconds, run_of(90)) == 1
+    dearer = seconds | {"notebooks/3::3": 900.0}
+    assert slowness(dearer, run_of(60)) == 1
+    assert slowness({"notebooks/3::3": 900.0, "notebooks/new::new": 1.0}, run_of(60)) == 1
 
 
 def test_a_section_is_entered_when_the_kernel_and_the_cells_above_it_but_no_proof_have_run():

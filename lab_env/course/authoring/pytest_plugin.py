@@ -16,6 +16,7 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from statistics import median
 from typing import Any
 from unittest.mock import patch
 
@@ -40,6 +41,7 @@ DEMO_SECONDS = 60
 # Notebooks that start several Sparks: the cluster, the learner's own pipeline, streams to kill.
 LONG, LONG_SECONDS = ("21", "22", "exactly-once"), 150
 MARGIN = 1.5  # beside other work a notebook uses half as much again
+FEWEST = 10  # notebooks by which a machine is compared with that of the recorded run
 # Elapsed seconds until a section can begin, where `ENTRY_LIMIT_S` is too few: what 15e looks back
 # on are the failures of the section above it, a killed connector, a lost slot and a new snapshot.
 LATE_SECTIONS = {"15e": 90}
@@ -224,6 +226,23 @@ def _time(cell: NotebookNode, event: str) -> datetime:
     return datetime.fromisoformat(cell.metadata["execution"][event])
 
 
+def slowness(seconds: dict[str, float], recorded: times.Run) -> float:
+    """Return how much slower this machine is than that of the recorded run; 1 if it is not.
+
+    It is the median over the notebooks, so one that has become dearer does not hide itself.
+    """
+    before = {
+        name: sum(cost.processor for part, cost in of.parts.items() if part != times.OTHERS)
+        for name, of in recorded.notebooks.items()
+    }
+    ratios = [
+        used / before[file]
+        for name, used in seconds.items()
+        if before.get(file := name.partition("::")[0])
+    ]
+    return max(1.0, median(ratios)) if len(ratios) >= FEWEST else 1.0
+
+
 def late_sections(seconds: dict[str, float], processes: int, margin: float = 1.0) -> list[str]:
     """Return a sentence for each section that takes too long to enter.
 
@@ -283,8 +302,7 @@ def pytest_terminal_summary(terminalreporter) -> None:
     say("processor   elapsed")
     for name, of in sorted(measured.items()):
         say(f"{of['processor_seconds']:7.1f} s {of['elapsed']:7.1f} s  {name}")
-    seconds = {name: of["processor_seconds"] for name, of in measured.items()}
-    for folder, mean in means_of_lessons(seconds).items():
+    for folder, mean in means_of_lessons(_seconds(measured)).items():
         say(f"{mean:7.1f} s  on average in {folder}")
     held = f"held up to {MARGIN} times of it" if _budget_is_strict() else "not held"
     limits = ", ".join(
@@ -301,6 +319,8 @@ def pytest_terminal_summary(terminalreporter) -> None:
     last = {name[:2]: (value, name) for name, value in sorted(_entered(measured).items())}
     for value, name in sorted(last.values(), reverse=True)[:SLOWEST]:
         say(f"{value:7.1f} s  {name}")
+    slower = _slowness(measured)
+    say(f"Notebooks took {slower:.2f} times the processor seconds of the recorded run; so may all.")
     for sentence in _exceeded(measured, terminalreporter.config):
         say(f"over budget: {sentence}", red=True)
 
@@ -330,9 +350,17 @@ def _entered(measured: dict[str, dict[str, Any]]) -> dict[str, float]:
 
 
 def _exceeded(measured: dict[str, dict], config: pytest.Config, margin: float = 1) -> list[str]:
-    seconds = {name: of["processor_seconds"] for name, of in measured.items()}
+    margin *= _slowness(measured)
     late = late_sections(_entered(measured), processes_of(config), margin)
-    return over_budget(seconds, margin) + late
+    return over_budget(_seconds(measured), margin) + late
+
+
+def _slowness(measured: dict[str, dict]) -> float:
+    return slowness(_seconds(measured), times.read(times.RECORDED))
+
+
+def _seconds(measured: dict[str, dict]) -> dict[str, float]:
+    return {name: of["processor_seconds"] for name, of in measured.items()}
 
 
 def processes_of(config: pytest.Config) -> int:
