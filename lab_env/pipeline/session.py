@@ -142,6 +142,9 @@ LAKEHOUSE = {
     # A store that is down must be an error within a minute; by default S3A retries for many.
     "spark.hadoop.fs.s3a.attempts.maximum": "5",
     "spark.hadoop.fs.s3a.connection.timeout": "20000",
+    # Parquet writes a checksum with each page, and by default no reader looks at it. In a base file
+    # compressed with zstd, half of all single bits that change give another value, and no error.
+    "spark.hadoop.parquet.page.verify-checksum.enabled": "true",
 }
 
 # Every poll of a writer fetches all reports that Spark keeps, one call each, so it keeps few.

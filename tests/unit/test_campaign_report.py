@@ -38,9 +38,9 @@ def page(records: Records) -> str:
 
 def test_a_campaign_that_has_not_run_has_not_passed(records):
     rows = recorded.summary(PLAN, {})
-    assert sum(row.planned for row in rows) == 14 and all(row.run == 0 for row in rows)
+    assert sum(row.planned for row in rows) == 16 and all(row.run == 0 for row in rows)
     assert all(row.not_run == row.planned and row.as_expected == 0 for row in rows)
-    assert "0 of 14 cases have run; the other 14 count as not passed" in page(records)
+    assert "0 of 16 cases have run; the other 16 count as not passed" in page(records)
 
 
 def test_results_are_kept_one_file_a_case_and_the_rest_is_still_open(records):
@@ -51,7 +51,7 @@ def test_results_are_kept_one_file_a_case_and_the_rest_is_still_open(records):
     (records.folder / "case-003.json.new").write_text('{"case": "00')  # half-written
     again = Records(17, "small")
     assert again.results()["001"] == result(1) and not again.results()["002"].ok
-    assert [case.id for case in again.open_cases(PLAN)] == [f"{n:03d}" for n in range(3, 15)]
+    assert [case.id for case in again.open_cases(PLAN)] == [f"{n:03d}" for n in range(3, 17)]
     assert again.attempt(1) == 2 and again.attempt(2) == 1
     again.clear()
     assert again.open_cases(PLAN) == list(PLAN)
@@ -78,6 +78,16 @@ def test_sparks_disagreement_and_a_judge_that_cannot_fail_are_problems(records):
     # After a failure of that group Spark's verdict says nothing new.
     records.save(result(2, "wrong"))
     assert len(report.problems(PLAN, records.results(), records.groups())) == 2
+
+
+def test_a_reader_that_saw_something_wrong_meanwhile_is_a_problem(records):
+    records.save(result(1))
+    wrong = ["hudi-rs shows O-1 not at all, but commit 7 changed it."]
+    seen = {"cow": {"reads": 9, "errors": 1, "wrong": []}, "mor": {"reads": 7, "errors": 0}}
+    records.save_group(1, 1, {"seen": seen | {"mor": seen["mor"] | {"wrong": wrong}}})
+    (problem,) = report.problems(PLAN, records.results(), records.groups())
+    assert problem == f"Group 01-1: while mor was written, {wrong[0]}"
+    assert "cow: 9, 1 errors, 0 wrong; mor: 7, 0 errors, 1 wrong" in page(records)
 
 
 def test_the_matrix_counts_where_kills_really_landed(records):

@@ -1,5 +1,6 @@
 """A campaign can be interrupted and resumed; tables on which a case failed are not used again."""
 
+from contextlib import nullcontext
 from unittest.mock import MagicMock
 
 import pytest
@@ -8,6 +9,7 @@ from typer.testing import CliRunner
 from lab_env.cli import app
 from lab_env.lessons.recorded.campaign import Result
 from lab_env.lessons.recorded.campaign_plan import find_case, make_plan
+from lab_env.lessons.recorded.verdicts import verdicts
 from lab_env.platform.errors import LabError
 from lab_env.shop.ledger.book import ledger_directory
 from lab_env.workbench.campaign import campaign as module
@@ -30,6 +32,12 @@ class FakeGroup:
 
     def rest(self): ...
 
+    def watched(self):
+        return nullcontext()
+
+    def seen(self):
+        return {}
+
     def reached(self):
         return ["clean", "compaction", "rollback"]
 
@@ -46,9 +54,7 @@ def run(home, monkeypatch):
 
     def fake_case(group, case, result: Result):
         clock[0] += 60
-        expected = dict.fromkeys(("log_cut", "checkpoint_lost", "topic_made_anew"), "guarded")
-        expected["footer_cut"] = "loud"
-        result.outcome = outcomes.get(case.id, expected.get(case.fault, "survived"))
+        result.outcome = outcomes.get(case.id, verdicts()[case.fault].expect[0])
 
     monkeypatch.setattr(module, "Group", FakeGroup)
     monkeypatch.setattr(module, "run_case", fake_case)
@@ -66,7 +72,7 @@ def run(home, monkeypatch):
 def test_a_whole_campaign_uses_one_pair_of_tables_a_group_and_has_no_problems(run):
     campaign = run()
     campaign.run()
-    assert len(campaign.records.results()) == 14 and campaign.problems() == []
+    assert len(campaign.records.results()) == 16 and campaign.problems() == []
     assert FakeGroup.labels == ["17-small-g01-1", "17-small-g02-1"]
     assert list(campaign.records.groups()) == ["01-1", "02-1"]
 
@@ -75,7 +81,7 @@ def test_a_campaign_that_is_cut_off_goes_on_with_what_has_not_run(run):
     run().run(minutes=3.5)
     assert len(Records(17, "small").results()) == 4
     run().run()
-    assert len(Records(17, "small").results()) == 14
+    assert len(Records(17, "small").results()) == 16
     assert FakeGroup.labels == ["17-small-g01-1", "17-small-g01-2", "17-small-g02-1"]
     run().run()  # nothing is left
     assert len(FakeGroup.labels) == 3
@@ -93,7 +99,7 @@ def test_after_a_failure_the_other_cases_of_the_group_get_new_tables(run):
     campaign = run()
     campaign.run()
     attempts = {r.case: r.attempt for r in campaign.records.results().values()}
-    assert attempts == {f"{n:03d}": 2 if 4 < n <= 10 else 1 for n in range(1, 15)}
+    assert attempts == {f"{n:03d}": 2 if 4 < n <= 10 else 1 for n in range(1, 17)}
     (problem,) = campaign.problems()
     assert "Case 004" in problem and "wrong, expected survived" in problem
 

@@ -1,7 +1,12 @@
 """Damaged files of a table are reported before readers fail on them or silently skip them."""
 
+import contextlib
+import io
+import random
 import struct
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from xray_tables import DAY, PROPERTIES, T1, T2, T3, FilesInMemory, base, committed, done, log, stat
 
 from lab_env.tables.hudi.intact import damaged_files, damaged_metadata, log_damage
@@ -14,7 +19,19 @@ def block(content: bytes = b"payload") -> bytes:
 
 
 LOG = block() + block(b"second")
-PARQUET = b"PAR1" + b"x" * 92 + b"PAR1"
+
+
+def parquet() -> tuple[bytes, range]:
+    """Return a file as Hudi writes it, with checksums of its pages, and where its pages are."""
+    numbers = pa.table({"order_id": [f"O-{n}" for n in range(300)], "amount": range(300)})
+    written = io.BytesIO()
+    options = {"compression": "zstd", "write_page_checksum": True, "use_dictionary": False}
+    pq.write_table(numbers, written, **options)
+    column = pq.ParquetFile(written).metadata.row_group(0).column(1)
+    return written.getvalue(), range(4, column.data_page_offset + column.total_compressed_size)
+
+
+PARQUET, PAGES = parquet()
 PLACES = {base(T1): PARQUET, log(T2): LOG}
 COMMITS = {
     done(T1)[0]: committed("UPSERT", stat(base(T1), written=3, size=len(PARQUET))),
@@ -54,6 +71,20 @@ def test_a_cut_log_or_base_file_differs_from_what_its_commit_recorded():
 def test_a_log_with_broken_blocks_of_the_right_size_is_found():
     broken = LOG.replace(b"#HUDI#", b"#HUDX#")
     assert len(broken) == len(LOG) and "block 1" in only(files(log=broken))
+
+
+def test_a_bit_of_a_base_files_pages_that_gives_another_value_is_found():
+    right, other = pq.read_table(io.BytesIO(PARQUET)), 0
+    assert damaged_files(files()) == []
+    for place in random.sample(PAGES, 150):
+        changed = bytearray(PARQUET)
+        changed[place] ^= 1 << place % 8
+        with contextlib.suppress(OSError, ValueError):  # no reader can read it
+            if pq.read_table(io.BytesIO(changed)) == right:  # a page's statistics, for example
+                continue
+            other += 1
+        assert "a page cannot be read" in only(files(base=bytes(changed))), place
+    assert other > 10  # they would be wrong answers
 
 
 def test_a_file_that_its_commit_needs_is_missed():

@@ -42,15 +42,17 @@ FEW_FILES = 10  # the list's file groups by default; `LISTS` asks for one
 
 @check("08.1")
 def upserts_by_index(lab, upsert):
-    """Let the function move O-4 with BLOOM (searches one day only) and O-3 with GLOBAL_BLOOM."""
+    """Let the function move O-4 with BLOOM (searches one day), O-3 and O-2 with global indexes."""
     path = lab.scratch("upsert")
     first = _orders(lab, "id < 5", "new", f"IF(id IN (1, 3), '{OLD}', '{NEW}')", 10)
     paid = _orders(lab, "id = 4", "paid", f"'{OLD}'", 11)
     moved = _orders(lab, "id IN (3, 5)", "paid", f"'{NEW}'", 11)
+    back = _orders(lab, "id = 2", "paid", f"'{OLD}'", 11)
     options = {**DEMO_OPTIONS, "hoodie.database.name": "check"}
     upsert(first, path, "BLOOM", options)
     upsert(paid, path, "BLOOM", options)
     upsert(moved, path, "GLOBAL_BLOOM", options)
+    upsert(back, path, "GLOBAL_SIMPLE", options)
     expect(lab.files(path), "Your function wrote nothing to the path that it was given.")
     times = keys_of(rows_at(lab, path))
     expect(
@@ -58,20 +60,24 @@ def upserts_by_index(lab, upsert):
         "Only {} is left: your write replaced the table. Which mode adds to it?",
         named(times),
     )
-    expect(
-        times["O-3"] < 2,
-        "Asked to find rows by GLOBAL_BLOOM, your function found them by another index: O-3, which "
-        "changed its day, is there twice. GLOBAL_BLOOM looks into every partition.",
-    )
+    for order, index in ("O-3", "GLOBAL_BLOOM"), ("O-2", "GLOBAL_SIMPLE"):
+        expect(
+            times[order] < 2,
+            "Asked to find rows by {}, your function found them by another index: {}, which "
+            "changed its day, is there twice. {} looks into every partition.",
+            index,
+            order,
+            index,
+        )
     expect(
         times["O-4"] == 2,
         "Asked to find rows by BLOOM, your function found them by another index: O-4, which "
         "changed its day, has {} row. BLOOM looks only into the partition that the row names.",
         times["O-4"],
     )
-    wanted = first.where("order_id <> 'O-3'").union(paid).union(moved)
+    wanted = first.where("order_id NOT IN ('O-2', 'O-3')").union(paid).union(moved).union(back)
     expect_rows(_placed(rows_at(lab, path)), _placed(wanted), "place")
-    expect_added(lab, path, (), writes=3)
+    expect_added(lab, path, (), writes=4)
     named_in = settings_of(lab, path).get("hoodie.database.name")
     expect(
         named_in == "check", "Your write did not get the `options` that your function was given."

@@ -124,6 +124,14 @@ def board_at_a_moment(lab, board_at):
         "what its readers see. It is given the path of the table: read that one.",
         board_text(found),
     )
+    free = _writes(lab, _four_writes(lab))[0]
+    found = as_board(board_at(_four_writes(lab), free.completed))
+    expect(
+        found == {"new": 0},
+        "For a table whose new orders cost 0.00 each your board says {}: a status that has orders "
+        "is on the board, whatever they cost.",
+        board_text(found),
+    )
     later, *_ = _moments(writes)
     saved = scratch_copy(lab, path, "saved")
     with named_table(lab, saved) as name:
@@ -256,10 +264,10 @@ def goes_back(lab, answer):
         not any(instant.action == "clean" for instant in lab.xray(path).instants),
         "The table went back, and was cleaned: its states before the savepoint are lost.",
     )
-    # The amount of O-n is n and the number of writes before this one.
+    # The amount of O-n is n times the number of writes before this one.
     rows = rows_at(lab, path).select("order_id", "amount").collect()
     expect(
-        sorted(row.amount - int(row.order_id[2:]) for row in rows) == [wanted - 1] * 25,
+        sorted(row.amount / int(row.order_id[2:]) for row in rows) == [wanted - 1] * 25,
         "There was a restore, but the table has other rows than it had after write {}.",
         wanted,
     )
@@ -371,16 +379,20 @@ def _checkpoints(lab) -> int:
 
 @check("10.5")
 def keeps_the_past(lab, clean):
-    """Let the function keep two writes, then one, each time in a new copy of a table with four.
+    """Let the function keep two writes of a table with four, then two of one more, then one.
 
     Keeping three would leave nothing to clean, because the cleaner keeps the files of one more
     commit than it retains.
     """
-    for asked in (2, 1):
-        path = scratch_copy(lab, _four_writes(lab), "cleaned")
+    for asked, more in (2, False), (2, True), (1, False):
+        if not more:
+            path = scratch_copy(lab, _four_writes(lab), "cleaned")
+        else:
+            _write(lab, path, 4)
         writes = _writes(lab, path)
         with named_table(lab, path) as name:
-            _save(lab, name, writes[-1])
+            if not more:
+                _save(lab, name, writes[-1])
             before = completed_instants(lab, path)
             clean(name, asked)
             found = [_orders_as_of(lab, path, write.requested) for write in writes]
@@ -419,9 +431,14 @@ def _four_writes(lab) -> str:
     """Return the path of a table with four writes, to be copied; the first call writes it."""
     path = lab.scratch("four_writes")
     for number in range(4):
-        rows = make_changes(lab, "id BETWEEN 1 AND 25", "new", f"09:{number}0", f"{number} + id")
-        rows.write.format("hudi").options(**TABLE).mode("append").save(path)
+        _write(lab, path, number)
     return path
+
+
+def _write(lab, path: str, number: int) -> None:
+    """Write 25 orders, whose amounts grow with each write; by the first one they cost nothing."""
+    rows = make_changes(lab, "id BETWEEN 1 AND 25", "new", f"09:{number}0", f"{number} * id")
+    rows.write.format("hudi").options(**TABLE).mode("append").save(path)
 
 
 def _orders_as_of(lab, path: str, moment: str) -> int | None:

@@ -13,9 +13,10 @@ from pyspark.sql import functions as F
 from lab_env.course.answers import as_int, as_list, as_rows, as_text, type_of
 from lab_env.course.checking import NotYet, check, expect
 from lab_env.lessons.rows import as_dataframe, expect_rows, rows_at
-from lab_env.lessons.table_copies import copy_table, left_alone, scratch_copy
+from lab_env.lessons.table_copies import copy_table, left_alone, overlay_table, scratch_copy
 from lab_env.lessons.timelines import completed_instants, expect_added
 from lab_env.pipeline.options import DEMO_OPTIONS
+from lab_env.platform import store
 from lab_env.platform.errors import LabError
 
 REVENUE = DEMO_OPTIONS | {  # as in the lesson
@@ -442,15 +443,16 @@ def _other_totals(lab) -> str:
 
 @check("12.5")
 def where_the_next_run_begins(lab, begin_of_next_run):
-    """Call the function for the lesson's totals and for a copy with other bookmarks.
+    """Call the function for a copy of the lesson's totals, then when it has other bookmarks.
 
     A run that begins at the returned time must read exactly the changes not yet in the totals.
     """
-    newest, totals = _commits(lab, 4)[-1], lab.path("revenue")
-    times = _times(lab, newest)
-    open_changes = 0
-    for path in (totals, _other_totals(lab)):
-        where = "" if path == totals else "For a table of other totals: "
+    times, others = _times(lab, _commits(lab, 4)[-1]), _other_totals(lab)
+    path, open_changes = scratch_copy(lab, lab.path("revenue"), "moved_on"), 0
+    for where in "", "For a table of other totals: ":
+        if where:
+            store.delete_prefix(lab.endpoints, f"{store.key_of(path)}/")
+            overlay_table(lab, others, path)
         begin = as_text(begin_of_next_run(path))
         upto = max(row.upto for row in _totals(lab, path).collect())
         due = [time for time in times if time > upto]  # the feed compares text, too

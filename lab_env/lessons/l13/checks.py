@@ -24,6 +24,7 @@ READ_OPTIMISED = {"hoodie.datasource.query.type": "read_optimized"}
 NOTE = "_check"  # Hudi keeps options that begin with _ in each commit
 DAYS = ("2026-11-20", "2026-11-21", "2026-11-22")  # of `_orders`
 # 13.2 writes some of these days; the lesson writes none of them.
+KNOWN = "2026-11-21"  # a day that the lesson itself made known
 NEW_DAYS = [str(date(2027, 1, 1) + timedelta(days=n)) for n in range(365)]
 
 
@@ -110,16 +111,16 @@ def _names(lab, database: str, begin: str) -> frozenset[str]:
 def makes_new_days_known(lab, publish):
     """Write a table of three days without sync, run the answer; query the metastore."""
     name = f"returns_{secrets.token_hex(3)}"
-    path, (known, *days) = lab.path(name), random.sample(NEW_DAYS, 3)
+    path, days = lab.path(name), random.sample(NEW_DAYS, 2)
     rows = lab.spark.sql(f"""
         SELECT 'O-1-' || day AS order_id, 'C-1' AS customer_id, 'returned' AS status,
                CAST(10 AS DECIMAL(12,2)) AS amount, TIMESTAMP '2026-11-20 12:00:00' AS order_ts,
                day AS partition_date
-        FROM VALUES ('{known}'), ('{days[0]}'), ('{days[1]}') AS made(day)
+        FROM VALUES ('{KNOWN}'), ('{days[0]}'), ('{days[1]}') AS made(day)
     """)
     _append(rows, path)
     lab.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
-    partition = f"ALTER TABLE {name} ADD IF NOT EXISTS PARTITION (partition_date = '{known}')"
+    partition = f"ALTER TABLE {name} ADD IF NOT EXISTS PARTITION (partition_date = '{KNOWN}')"
     lab.spark.sql(partition)
     before = {*lab.known_partitions(name)}
     try:

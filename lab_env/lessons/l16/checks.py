@@ -16,9 +16,11 @@ from lab_env.course.checking import check, expect
 from lab_env.course.traces import session_left_as_found
 from lab_env.lessons.hudi_rs import rows_of
 from lab_env.lessons.l16.figures import counts_of, send_events
-from lab_env.lessons.rows import expect_rows, named, rows_at
+from lab_env.lessons.rows import expect_rows, named, rows_at, without_hudis
 from lab_env.lessons.streams import in_batches, own_streams_stopped, scratch_topic, started
 from lab_env.lessons.table_copies import copy_table, left_alone, scratch_copy
+from lab_env.lessons.timelines import completed_instants, expect_added
+from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 from lab_env.platform.brokers.topics import read_topic
 
 KNOWN = ("order_id", "status", "amount", "delivery")
@@ -30,6 +32,7 @@ NAMES = ("gift_note", "channel", "loyalty_points", "voucher", "carrier")
 OF_LESSON = "weight"  # a column of the lesson that the check does not call known
 MALFORMED = ('{"order_id":"O-98","amount":"EUR 59.90"}', "ERROR checkout")
 QUERY_TIMEOUT_S = 60
+WRITER = KEYS | DEMO_OPTIONS | {"hoodie.table.name": "orders"}
 
 
 @check("16.1")
@@ -87,6 +90,7 @@ def fills_in_coupons(lab, backfill):
         path = scratch_copy(lab, lab.path("orders"), "backfill")
         checkpoint = scratch_copy(lab, lab.path("_checkpoints/orders"), "checkpoint")
         commits, before = lab.xray(path).completed_writes.keys(), rows_of(path)
+        instants = completed_instants(lab, path)
         queries, progress = _first_batches(lab), {*lab.files(checkpoint)}
         with (
             left_alone(lab, lab.path("orders")),
@@ -144,6 +148,7 @@ def fills_in_coupons(lab, backfill):
             "The coupons are there, but you have changed the checkpoint of the table's stream, "
             "which would begin anew. Give your query a checkpoint of its own.",
         )
+        expect_added(lab, path, instants, writes=new)
     return f"All {len(due)} coupons are in the table."
 
 
@@ -309,15 +314,17 @@ def _streamed(lab, changes: Sequence[dict], per_batch: int) -> DataFrame:
 def a_second_name(lab, offer_voucher):
     """Let the function offer `coupon` under a second name, `voucher`, in two copies of the table.
 
-    One copy lacks the last two commits. `coupon` must remain readable in both.
+    One copy lacks the last two commits and has a column more. `coupon` must remain readable in
+    both.
     """
     orders = lab.path("orders")
     for hidden in (), lab.xray(orders).instants[-2:]:
         path = lab.scratch("renamed")
         copy_table(lab, orders, path, hidden)
+        if hidden:
+            _add_column(lab, path)
         coupons, loaded = _coupons(rows_of(path)), rows_at(lab, path)  # loaded: it stays as it is
-        own = [name for name in loaded.columns if name.startswith("_hoodie_")]
-        wanted = loaded.drop(*own).withColumn("voucher", F.col("coupon"))
+        wanted = without_hudis(loaded).withColumn("voucher", F.col("coupon"))
         with left_alone(lab, orders), session_left_as_found(lab.spark):
             offered = offer_voucher(path)
         expect(
@@ -341,3 +348,10 @@ def a_second_name(lab, offer_voucher):
             )
         expect_rows(offered, wanted)
     return "Each coupon under both names, for all three readers."
+
+
+def _add_column(lab, path: str) -> None:
+    """Give one order of a table a gift note, a column that the lesson's table has not."""
+    note = F.expr("nullif(order_id, '') AS gift_note")  # may be NULL: older rows have none
+    rows = without_hudis(rows_at(lab, path)).limit(1).select("*", note)
+    rows.write.format("hudi").options(**WRITER).mode("append").save(path)

@@ -1024,7 +1024,8 @@ assert verdicts["base file: lost"] == ("error: FileNotFoundException", lost, "er
 #   skips such a [*corrupt block*](../docs/glossary.md#corrupt-block): the orders have their old values, and the next
 #   compaction makes them permanent. On S3 a `PUT` arrives whole or not at all, so Hudi 1.1.1 does not look for such
 #   blocks, and Spark runs into the end of the file.
-# - **Changed bytes** in a log: nobody notices. Its blocks have no checksum; Hudi leaves that to the store.
+# - **Changed bytes** in a log: nobody notices. Its blocks have no checksum; Hudi leaves that to the store. Pages of a
+#   base file have one, which Spark verifies only with `parquet.page.verify-checksum.enabled`, as this lab does.
 # - **A lost file**: a reader notices it if it has a list of the files, the [**metadata
 #   table**](../docs/glossary.md#metadata-table). (Last night's read ignored that list. A *write* with the same option
 #   [deletes it](https://github.com/apache/hudi/pull/5186), for everybody.)
@@ -1191,7 +1192,7 @@ assert all(row.failed == row.not_run == 0 for row in counts.values())
 #   looks unfinished, and its rows are gone for every reader. The lab's writer compares its checkpoint with the
 #   table's newest commit when it starts, and raises an error.
 #
-# For a small campaign, 14 faults in six minutes, type `lab campaign` in a
+# For a small campaign, 16 faults in seven minutes, type `lab campaign` in a
 # terminal.
 
 # %%

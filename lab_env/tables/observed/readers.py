@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from zlib import crc32
 
 import pyarrow as pa
-from hudi import HudiReadOptions, HudiTableBuilder
+from hudi import HudiReadOptions, HudiTable, HudiTableBuilder
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -67,10 +67,9 @@ def readers(table: Table) -> Generator[dict[str, Ask]]:
         "snapshot": lambda: Seen(table.rows(table.load())),
         "incremental chain": incremental(table),
         "time travel": time_travel(table),
-        "hudi-rs": lambda: Seen(_rows_of(table, _hudi_rs(table))),
         "a name in the catalog": lambda: Seen(table.rows(table.spark.table(name))),
         "a DataFrame kept": held(table),
-        "hudi-rs, kept open": held_hudi_rs(table),
+        **without_spark(table.path, table.parts),
     }
     if table.merges:
         read_optimized = {"hoodie__datasource__query__type": "read_optimized"}
@@ -118,21 +117,27 @@ def held(table: Table) -> Ask:
     return lambda: Seen(table.rows(kept))
 
 
-def held_hudi_rs(table: Table) -> Ask:
-    """Ask one table object of hudi-rs again and again."""
-    kept = _hudi_rs(table)
-    return lambda: Seen(_rows_of(table, kept))
+def without_spark(path: str, parts: int) -> dict[str, Ask]:
+    """Return the ways of hudi-rs by name; one key in so many `parts` is read.
+
+    One opens the table anew at each read, the other keeps it open.
+    """
+
+    def opened() -> HudiTable:
+        return HudiTableBuilder.from_base_uri(path.replace("s3a://", "s3://")).build()
+
+    kept = opened()
+    return {
+        "hudi-rs": lambda: Seen(_rows_of(opened(), parts)),
+        "hudi-rs, kept open": lambda: Seen(_rows_of(kept, parts)),
+    }
 
 
-def _hudi_rs(table: Table):
-    return HudiTableBuilder.from_base_uri(table.path.replace("s3a://", "s3://")).build()
-
-
-def _rows_of(table: Table, opened) -> Rows:
+def _rows_of(opened: HudiTable, parts: int) -> Rows:
     batches = opened.read(HudiReadOptions())
     if not batches:
         return ()
     columns = pa.Table.from_batches(batches).select([PARTITION, KEY, COMMIT]).to_pydict()
     rows = zip(columns[PARTITION], columns[KEY], columns[COMMIT], strict=True)
     keyed = ((f"{part}/{key}", commit) for part, key, commit in rows)
-    return tuple(row for row in keyed if crc32(row[0].encode()) % table.parts == 0)
+    return tuple(row for row in keyed if crc32(row[0].encode()) % parts == 0)

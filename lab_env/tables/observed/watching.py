@@ -18,9 +18,8 @@ from lab_env.tables.hudi.reader import read_table
 from lab_env.tables.hudi.table import Snapshot
 from lab_env.tables.hudi.timeline import parse_timeline_key, to_seconds
 from lab_env.tables.observed.judge import Broken, Commit, Read, judge, verdicts
-from lab_env.tables.observed.readers import MOST_KEYS, Ask, Seen, Table, readers
+from lab_env.tables.observed.readers import MOST_KEYS, Ask, Seen, Table, readers, without_spark
 
-LOOK_S = 0.1
 REST_S = 0.2  # of a reader between two reads
 
 
@@ -58,30 +57,40 @@ class Observed:
 @contextmanager
 def observed(
     endpoints: Endpoints,
-    spark: SparkSession,
+    spark: SparkSession | None,
     path: str,
     more: Mapping[str, Callable[[Table], Ask]] = MappingProxyType({}),
+    parts: int | None = None,
+    every: float = REST_S,
 ) -> Generator[Observed]:
     """Read a table in all ways while the body runs; then it is known what each reader saw.
 
     Args:
-        spark: the session that reads; its other queries share its cores with the readers.
+        spark: the session that reads; its other queries share its cores with the readers. Without
+            one only hudi-rs reads.
         path: the table's; it has to have a completed write.
         more: other ways of reading, by name.
+        parts: one key in so many is read; by default as many as keep the reads small at the start.
+        every: seconds that a reader rests, and between two looks at the timeline half as many.
     """
     found = Observed(path)
     start = read_table(StoredTable(endpoints, path))
     merges = start.table_type == "MERGE_ON_READ"
     timeline = _Timeline(endpoints, path, merges)
     store.export_environment(endpoints)
-    table = Table(spark, path, timeline.newest, merges, parts=_parts(start))
+    parts = parts or _parts(start)
     ended = Event()
-    with readers(table) as ways, ExitStack() as until_end:
-        threads = [Thread(target=timeline.look, args=(ended,), daemon=True)]
-        ways |= {name: way(table) for name, way in more.items()}
+    with ExitStack() as until_end:
+        if spark is None:
+            ways = without_spark(path, parts)
+        else:
+            table = Table(spark, path, timeline.newest, merges, parts)
+            ways = until_end.enter_context(readers(table))
+            ways |= {name: way(table) for name, way in more.items()}
+        threads = [Thread(target=timeline.look, args=(ended, every / 2), daemon=True)]
         turns = Semaphore(max(1, settings().cores - 1))  # one core stays for the writer
         for name, ask in ways.items():
-            reader = partial(_again, name, ask, ended, turns, found.reads)
+            reader = partial(_again, name, ask, ended, turns, found.reads, every)
             threads.append(Thread(target=reader, daemon=True))
         until_end.callback(lambda: [thread.join() for thread in threads])
         until_end.callback(ended.set)
@@ -103,9 +112,9 @@ class _Timeline:
         self._completed: dict[str, str] = {}
         self.noticed: dict[str, float] = {}  # by requested time
 
-    def look(self, ended: Event) -> None:
+    def look(self, ended: Event, every: float) -> None:
         """Look until the end; a store that does not answer is asked again."""
-        while not ended.wait(LOOK_S):
+        while not ended.wait(every):
             with suppress(Exception):
                 self.notice()
 
@@ -128,7 +137,9 @@ class _Timeline:
         return sorted(self._completed.items(), key=lambda pair: pair[1])
 
 
-def _again(name: str, ask: Ask, ended: Event, turns: Semaphore, reads: list[Read]) -> None:
+def _again(
+    name: str, ask: Ask, ended: Event, turns: Semaphore, reads: list[Read], every: float
+) -> None:
     while not ended.is_set():
         with turns:
             begin = time.time()
@@ -139,7 +150,7 @@ def _again(name: str, ask: Ask, ended: Event, turns: Semaphore, reads: list[Read
             end = time.time()
         if seen:
             reads.append(Read(name, begin, end, seen.rows, error, seen.until, seen.after))
-        ended.wait(REST_S)
+        ended.wait(every)
 
 
 def _reason(error: Exception) -> str:

@@ -98,17 +98,18 @@ class Campaign:
         began, results = time.time(), []
         try:
             group.begin()
-            for case in cases:
-                if time.monotonic() > deadline:
-                    break
-                result = Result(case.id, case.fault, number, attempt, case.where)
-                run_case(group, case, result)
-                results.append(result)
-                self.records.save(result)
-                self.say(_line(result))
-                if not result.ok:
-                    break  # these tables may be spoiled
-            group.rest()
+            with group.watched():
+                for case in cases:
+                    if time.monotonic() > deadline:
+                        break
+                    result = Result(case.id, case.fault, number, attempt, case.where)
+                    run_case(group, case, result)
+                    results.append(result)
+                    self.records.save(result)
+                    self.say(_line(result))
+                    if not result.ok:
+                        break  # these tables may be spoiled
+                group.rest()
         except Exception as error:
             self.say(f"group {number}: {error}")
             if not results:
@@ -118,6 +119,7 @@ class Campaign:
         facts = {"label": label, "began_at": began, "ended_at": time.time()}
         facts["processor_seconds"] = round(group.processor_seconds, 1)
         facts["reached"] = group.reached()
+        facts["seen"] = group.seen()
         facts |= self._cross_check(group, results)
         self.records.save_group(number, attempt, facts)
         return results

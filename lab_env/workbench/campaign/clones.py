@@ -1,17 +1,21 @@
 """Copies a group's tables and checkpoints, damages the copies, and checks what readers return."""
 
 import contextlib
+import io
 import time
 from collections.abc import Callable
+from functools import partial
 
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from lab_env.lab.faults.freeze import frozen
 from lab_env.lessons.recorded.campaign_plan import SINKS, Case
 from lab_env.pipeline.guard import read_state, table_receipt, what_differs
 from lab_env.pipeline.handle import Writer
 from lab_env.pipeline.sinks import checkpoint_path, table_path
-from lab_env.platform import store
+from lab_env.platform import services, store
 from lab_env.platform.errors import LabError
 from lab_env.platform.processes import supervisor
 from lab_env.platform.settings import Endpoints
@@ -116,13 +120,7 @@ def damaged_table(group: Group, case: Case) -> tuple[str, str]:
         group.recover()
     else:
         raise RuntimeError(f"{source} has no file to damage")
-    full = f"{prefix}{key}"
-    if case.fault == "instant_gone":
-        store.delete(group.endpoints, full)
-    else:
-        size = len(store.read(group.endpoints, full))
-        keep = size // 2 if case.fault == "instant_cut" else size - CUT_BYTES
-        cut(group.endpoints, full, keep)
+    FILE_DAMAGE[case.fault](group.endpoints, f"{prefix}{key}")
     return target, key
 
 
@@ -176,10 +174,57 @@ def older_checkpoint(clone: Clone, case: Case) -> str:
 
 
 def cut(endpoints: Endpoints, key: str, keep: int) -> str:
-    """Truncate an object to its first `keep` bytes; return the key."""
-    content = store.read(endpoints, key)
-    store.client(endpoints).put_object(Bucket=endpoints.bucket, Key=key, Body=content[:keep])
+    """Truncate an object to its first `keep` bytes, or by as many if negative; return the key."""
+    _put(endpoints, key, store.read(endpoints, key)[:keep])
     return key
+
+
+def _put(endpoints: Endpoints, key: str, content: bytes) -> None:
+    store.client(endpoints).put_object(Bucket=endpoints.bucket, Key=key, Body=content)
+
+
+def _halve(endpoints: Endpoints, key: str) -> None:
+    cut(endpoints, key, len(store.read(endpoints, key)) // 2)
+
+
+def _change_page(endpoints: Endpoints, key: str) -> None:
+    """Flip the first bit of a base file after which a column has another value, without error."""
+
+    def events(of: bytes) -> pa.Table | None:
+        with contextlib.suppress(OSError, ValueError):
+            return pq.read_table(io.BytesIO(of), columns=["event_id"])
+        return None
+
+    content = store.read(endpoints, key)
+    right = events(content)
+    for place in range(len(content) // 8, len(content)):
+        flipped = _flipped(content, place)
+        if events(flipped) not in (None, right):
+            _put(endpoints, key, flipped)
+            return
+    raise RuntimeError(f"No bit of {key} changes a value")
+
+
+def _rot(endpoints: Endpoints, key: str) -> None:
+    """Flip a bit of an object on the disk of the lab's own store."""
+    folder = services.service("minio").folder / "data" / endpoints.bucket / key
+    parts = [path for path in folder.rglob("*") if path.is_file()]
+    largest = max(parts, key=lambda path: path.stat().st_size)
+    content = largest.read_bytes()
+    largest.write_bytes(_flipped(content, len(content) // 2))
+
+
+def _flipped(content: bytes, place: int) -> bytes:
+    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+
+
+FILE_DAMAGE: dict[str, Callable[[Endpoints, str], object]] = {
+    **dict.fromkeys(("log_cut", "footer_cut"), partial(cut, keep=-CUT_BYTES)),
+    "instant_cut": _halve,
+    "instant_gone": store.delete,
+    "page_changed": _change_page,
+    "store_rotten": _rot,
+}
 
 
 def _file_to_damage(group: Group, case: Case, table: str) -> str:

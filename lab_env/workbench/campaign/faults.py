@@ -25,6 +25,7 @@ from lab_env.platform.settings import Endpoints
 from lab_env.shop.ledger.book import Ledger
 from lab_env.workbench.campaign import inputs
 from lab_env.workbench.campaign.clones import (
+    FILE_DAMAGE,
     Clone,
     cut,
     damaged_table,
@@ -382,7 +383,7 @@ FAULTS: dict[str, Fault] = {
     "store_error": partial(refused_or_lost, "error", ERRORS),
     "answer_lost": partial(refused_or_lost, "lost", 1),
     "disk_full": disk_full,
-    **dict.fromkeys(("log_cut", "footer_cut", "instant_cut", "instant_gone"), damage),
+    **dict.fromkeys(FILE_DAMAGE, damage),
     **dict.fromkeys(DAMAGE, damage_for_writer),
     "odd_messages": partial(bad_input, inputs.send_odd_messages),
     "transaction_aborted": partial(bad_input, inputs.abort_transaction),

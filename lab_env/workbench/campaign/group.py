@@ -3,6 +3,7 @@
 import contextlib
 import subprocess
 import time
+from collections.abc import Generator
 from dataclasses import replace
 from html import escape
 
@@ -24,6 +25,7 @@ from lab_env.platform.processes import supervisor
 from lab_env.platform.processes.tree import kill_processes
 from lab_env.platform.settings import Endpoints
 from lab_env.shop.ledger.book import ledger_directory
+from lab_env.tables.observed.watching import Observed, observed
 from lab_env.tables.xray import xray
 from lab_env.tables.xray.drawing import as_html
 from lab_env.workbench.campaign.feeder import Feeder
@@ -43,6 +45,7 @@ HUDI = {
 RECOVERY_SECONDS = 240.0  # maximum wait for a pipeline to catch up
 RESTARTS = 4  # as a supervisor would, a failed writer is restarted
 STALL_SECONDS = 60.0
+READ_EVERY, PARTS = 2.0, 20  # of readers: seconds between two reads; one key in so many is read
 
 
 class Stuck(Exception):
@@ -67,6 +70,7 @@ class Group:
         self.patience = STALL_SECONDS
         self.processor_seconds = 0.0
         self._family: list[psutil.Process] = []
+        self._seen: dict[str, Observed] = {}
         ledger = ledger_directory(self.topic)
         self.feeder = Feeder(endpoints.kafka_bootstrap, self.topic, ledger, seed, label, RATE)
 
@@ -166,6 +170,27 @@ class Group:
             kinds |= {i.action for i in (*table.history, *table.instants) if i.completed}
             kinds |= {"archive"} if table.history else set()
         return sorted(kinds)
+
+    @contextlib.contextmanager
+    def watched(self) -> Generator[None]:
+        """Let hudi-rs read both tables again and again, past the gate, while the body runs."""
+        with contextlib.ExitStack() as reading:
+            for sink in SINKS:
+                table = observed(
+                    self.endpoints, None, table_path(self.base, sink), parts=PARTS, every=READ_EVERY
+                )
+                self._seen[sink] = reading.enter_context(table)
+            yield
+
+    def seen(self) -> dict[str, dict]:
+        """Return by sink how often hudi-rs has read a table, and what it saw that was wrong."""
+        views = {}
+        for sink, table in self._seen.items():
+            reads = [read for read in table.reads if read.reader == "hudi-rs"]
+            wrong = [str(broken) for broken in table.broken if broken.read.reader == "hudi-rs"]
+            failed = sum(bool(read.error) for read in reads)
+            views[sink] = {"reads": len(reads), "errors": failed, "wrong": wrong}
+        return views
 
     def receipts(self) -> dict[str, str]:
         """Describe the progress of each sink, according to its checkpoint and its table."""

@@ -37,7 +37,8 @@ def in_words(row: Row) -> str:
 def problems(plan: Sequence[Case], results: Results, groups: Groups) -> list[str]:
     """Return a sentence about each unexpected result.
 
-    The sentences cover the cases, Spark's cross-checks and the judge's own test.
+    The sentences cover the cases, Spark's cross-checks, what was read meanwhile and the judge's own
+    test.
     """
     found = []
     for case in plan:
@@ -53,6 +54,9 @@ def problems(plan: Sequence[Case], results: Results, groups: Groups) -> list[str
         for judged in facts.get("spark", {}).values():
             if not judged["ok"] and not spoiled:
                 found.append(f"Group {name}: {judged['text']}, and hudi-rs found nothing wrong.")
+        for sink, views in facts.get("seen", {}).items():
+            if views["wrong"] and not spoiled:
+                found.append(f"Group {name}: while {sink} was written, {views['wrong'][0]}")
         for category, reported in facts.get("judge", {}).items():
             if not reported:
                 found.append(f"Group {name}: the judge did not report a planted {category} order.")
@@ -196,8 +200,14 @@ def _groups(groups: Groups) -> str:
         judge = facts.get("judge") or {}
         planted = f"{sum(judge.values())} of {len(judge)}" if judge else NOT_RUN
         agrees = "; ".join(j["text"] for j in spark.values()) if spark else NOT_RUN
-        rows.append((name, agrees, planted, facts.get("processor_seconds", "")))
-    head = ["group", "Spark's cross-check", "planted losses reported", "processor s"]
+        seen = facts.get("seen") or {}
+        views = "; ".join(
+            f"{sink}: {of['reads']}, {of['errors']} errors, {len(of['wrong'])} wrong"
+            for sink, of in seen.items()
+        )
+        rows.append((name, agrees, views or NOT_RUN, planted, facts.get("processor_seconds", "")))
+    head = ["group", "Spark's cross-check", "reads by hudi-rs meanwhile"]
+    head += ["planted losses reported", "processor s"]
     return table(head, rows, align="left")
 
 
