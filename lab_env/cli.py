@@ -413,7 +413,7 @@ def campaign(
     """Damage a running pipeline, then check its tables.
 
     A fault kills, stops or damages something, in some cases at a certain request. Then the tables
-    must agree with the ledger. The full campaign has 149 faults and takes about two hours. The
+    must agree with the ledger. The full campaign has 150 faults and takes about two hours. The
     report is in `.lab/campaign/`.
     """
     from lab_env.workbench.campaign import campaign as faults

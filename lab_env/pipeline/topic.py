@@ -1,7 +1,13 @@
-"""Keep a Kafka stream correct when its topic is recreated or gets more partitions.
+"""Keep a Kafka stream correct when its topic is recreated, loses its end or gets more partitions.
 
 Spark's checkpoint names a topic and its offsets. A topic that was deleted and recreated has the
 same name but other messages at these offsets, so each checkpoint also keeps the topic's id.
+
+A broker acknowledges a message that is not yet on its disk. If a power cut takes messages that no
+other broker has, new ones get their offsets, and a stream that has read the old ones skips them.
+Each start of a broker begins a new leader epoch, and a message knows the epoch in which it was
+written. So each checkpoint also keeps the epochs, and where a message that it has read is of a
+later one, the topic has lost its end.
 
 When partitions are added to a topic, most keys move to another partition, and Kafka keeps events in
 sequence only within one. If a batch takes only part of a backlog, it may read an erase before the
@@ -16,7 +22,8 @@ import json
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.sql import SparkSession
@@ -31,7 +38,16 @@ LOOK_SECONDS = 2.0
 # defaults of librdkafka; Java's clients retry for two).
 SETTLE_SECONDS = 600.0
 RECREATED = "was deleted and recreated"
+LOST_ITS_END = "has lost its newest messages"
+LOOK_BACK = 20  # offsets: the last ones may be marks of transactions, which no consumer gets
 NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"  # from a broker before Kafka 2.8
+
+
+START_ANEW = (
+    "start a pipeline in a new folder. Or, to keep the Hudi tables, delete all of {folder}, move "
+    "the folders of JSON files and dead letters away (Spark skips batches that these have), and "
+    f"set {REPLAY} for one start. {ERASED_RETURN}"
+)
 
 
 class StartAgain(Exception):
@@ -47,12 +63,14 @@ class Note:
         settled: number of settled partitions; if the topic has no others, a batch may take only
         part of a backlog.
         seen: number of partitions at the last check; `since` is when that number was first seen.
+        epochs: leader epoch by topic partition, as a text; empty if the broker provides none.
     """
 
     id: str
     settled: int
     seen: int
     since: float
+    epochs: dict[str, int] = field(default_factory=dict)
 
 
 class Topic:
@@ -67,6 +85,7 @@ class Topic:
         properties = spark._jvm.java.util.Properties()
         for option, value in connection.items():
             properties.setProperty(option.removeprefix("kafka."), value)
+        self._properties = properties
         self._admin = self._kafka.clients.admin.Admin.create(properties)
 
     def describe(self) -> tuple[str, int]:
@@ -78,7 +97,47 @@ class Topic:
     def ends(self, partitions: int) -> dict[int, int]:
         """End offset of each partition: the one after the last message that a stream may read."""
         latest = self._kafka.clients.admin.OffsetSpec.latest()
-        return {number: at for number, (at, _) in self._offsets(partitions, latest).items()}
+        return {number: at for number, (at, *_) in self._offsets(partitions, latest).items()}
+
+    def epochs(self, partitions: int) -> dict[int, tuple[int, int]]:
+        """Leader epoch of each partition, and its end offset; none if the broker provides none."""
+        latest = self._kafka.clients.admin.OffsetSpec.latest()
+        found = self._offsets(partitions, latest)
+        return {n: (epoch.get(), at) for n, (at, _, epoch) in found.items() if epoch.isPresent()}
+
+    def epochs_before(self, offsets: dict[int, int]) -> dict[int, int]:
+        """Leader epoch in which the last message before an offset was written, by partition.
+
+        A partition without such a message is left out.
+        """
+        properties = self._jvm.java.util.Properties()
+        properties.putAll(self._properties)
+        properties.setProperty("auto.offset.reset", "none")
+        for part in "key", "value":
+            name = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+            properties.setProperty(f"{part}.deserializer", name)
+        consumer = self._kafka.clients.consumer.KafkaConsumer(properties)
+        try:
+            return {n: e for n, at in offsets.items() if (e := self._epoch(consumer, n, at)) >= 0}
+        finally:
+            consumer.close()
+
+    def _epoch(self, consumer, partition: int, offset: int) -> int:
+        place = self._kafka.common.TopicPartition(self.name, partition)
+        places = self._jvm.java.util.List.of(place)
+        consumer.assign(places)
+        begin = consumer.beginningOffsets(places).get(place)
+        end = min(offset, consumer.endOffsets(places).get(place))
+        consumer.seek(place, max(begin, end - LOOK_BACK))
+        newest, five = -1, self._jvm.java.time.Duration.ofSeconds(5)
+        for _ in range(LOOK_BACK):  # each poll brings some messages, or the broker is gone
+            if not begin < end > consumer.position(place):
+                break
+            for record in consumer.poll(five).records(place):
+                if record.offset() >= end:
+                    return newest
+                newest = record.leaderEpoch().orElse(-1)
+        return newest
 
     def first_since(self, partitions: int, milliseconds: int) -> dict[int, tuple[int, int]]:
         """Offset and time (ms since 1970) of each partition's first message at or after a time.
@@ -87,9 +146,9 @@ class Topic:
         """
         spec = self._kafka.clients.admin.OffsetSpec.forTimestamp(milliseconds)
         found = self._offsets(partitions, spec)
-        return {number: pair for number, pair in found.items() if pair[0] >= 0}
+        return {number: (at, time) for number, (at, time, _) in found.items() if at >= 0}
 
-    def _offsets(self, partitions: int, spec) -> dict[int, tuple[int, int]]:
+    def _offsets(self, partitions: int, spec) -> dict[int, tuple[int, int, Any]]:
         wanted = self._jvm.java.util.HashMap()
         for number in range(partitions):
             wanted.put(self._kafka.common.TopicPartition(self.name, number), spec)
@@ -98,8 +157,9 @@ class Topic:
         options = self._kafka.clients.admin.ListOffsetsOptions(level)
         found = self._admin.listOffsets(wanted, options).all().get()
         return {
-            entry.getKey().partition(): (entry.getValue().offset(), entry.getValue().timestamp())
+            entry.getKey().partition(): (at.offset(), at.timestamp(), at.leaderEpoch())
             for entry in found.entrySet()
+            for at in [entry.getValue()]
         }
 
 
@@ -126,6 +186,7 @@ class TopicWatch(threading.Thread):
         self._spark, self._topic, self._wanted_limit = spark, topic, limit
         self._stopped = threading.Event()
         self._ends: dict[int, int] | None = None  # of the messages sent until the topic had settled
+        self._kept: dict[int, int] = {}  # end offset of each partition at the last look
         self.error: Exception | None = None
         try:
             self._id, self._seen = topic.describe()
@@ -135,6 +196,7 @@ class TopicWatch(threading.Thread):
                 "create the topic, or check the broker's address.",
             ) from None
         self._notes = {path: self._noted(path) for path in checkpoints}
+        self._note_epochs()
         self._write_notes()
         in_step = self._settled >= self._seen
         # The partitions of a limited query may not change while it runs.
@@ -183,6 +245,8 @@ class TopicWatch(threading.Thread):
                 f"The topic {self._topic.name} had {self._assigned} partitions, but now it has "
                 f"{partitions}."
             )
+        if self._note_epochs():
+            self._write_notes()
         if partitions != self._seen:
             self._seen, self._ends = partitions, None
             changed = {"seen": partitions, "since": time.time()}
@@ -200,6 +264,41 @@ class TopicWatch(threading.Thread):
     def _check_id(self, found: str) -> None:
         for path, note in self._notes.items():
             check_id(self._topic.name, path, note.id, found)
+
+    def _note_epochs(self) -> bool:
+        """Note the topic's leader epochs, and say if they are new.
+
+        Raises:
+            Refused: messages were lost that a stream had read at the last look.
+        """
+        found = self._topic.epochs(self._seen)
+        epochs = {str(number): epoch for number, (epoch, _) in found.items()}
+        known = next(iter(self._notes.values())).epochs
+        if new := epochs != known:
+            for path, note in self._notes.items():
+                planned = offsets_of(self._spark, path, "offsets") or {}
+                read = {n: min(planned.get(n, 0), end) for n, end in self._kept.items()}
+                self._check_end(path, note, read)
+            noted = {path: replace(note, epochs=epochs) for path, note in self._notes.items()}
+            self._notes = noted
+        self._kept = {number: end for number, (_, end) in found.items()}
+        return new
+
+    def _check_end(self, path: str, note: Note, ends: dict[int, int]) -> None:
+        """Refuse a topic that no longer has the messages up to `ends`, of the epochs noted."""
+        asked = {number: end for number, end in ends.items() if end and str(number) in note.epochs}
+        if not asked:
+            return
+        there = self._topic.ends(self._seen)
+        epochs = self._topic.epochs_before(asked)
+        for number, end in asked.items():
+            if there.get(number, 0) < end or epochs.get(number, -1) > note.epochs[str(number)]:
+                raise Refused(
+                    f"The topic {self._topic.name} {LOST_ITS_END}: partition {number} had {end:,}, "
+                    f"some are gone, and others have their offsets now. {path} has read those that "
+                    "are gone, and would skip the others without an error.",
+                    START_ANEW.format(folder=path.rpartition("/")[0]),
+                )
 
     def _settle(self) -> bool:
         """Record that all partitions are settled, if they are; else return False."""
@@ -227,6 +326,7 @@ class TopicWatch(threading.Thread):
             return Note(self._id, settled, self._seen, time.time())
         note = known or Note(self._id, len(planned), len(planned), 0.0)
         check_id(self._topic.name, path, note.id, self._id)
+        self._check_end(path, note, planned)
         if note.seen != self._seen:
             note = replace(note, seen=self._seen, since=time.time())
         return replace(note, id=note.id or self._id)
@@ -276,10 +376,7 @@ def check_id(topic: str, path: str, known: str, found: str) -> None:
             f"The topic {topic} {RECREATED}: its id is {found}, but the checkpoint "
             f"{path} has read the one with the id {known}. Its offsets now count other messages, "
             "so new ones would be skipped without an error.",
-            "start a pipeline in a new folder. Or, to keep the Hudi tables, delete all of "
-            f"{path.rpartition('/')[0]}, move the folders of JSON files and dead letters away "
-            f"(Spark skips batches that these have), and set {REPLAY} for one start. "
-            f"{ERASED_RETURN}",
+            START_ANEW.format(folder=path.rpartition("/")[0]),
         )
 
 

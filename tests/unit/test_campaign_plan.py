@@ -7,7 +7,7 @@ import pytest
 
 from lab_env.lab.faults.gate import CLASSES
 from lab_env.lessons.recorded.campaign_plan import (
-    BITS,
+    DISKS,
     GROUP,
     INPUTS,
     PLANTED,
@@ -35,7 +35,7 @@ def test_the_small_plan_is_the_one_of_the_ci():
     assert faults["kill"] == 4 and faults["checkpoint_lost"] == 1
     assert sum(faults[f"{s}"] for s in ("store_stopped", "broker_stopped", "store_killed")) == 3
     assert faults["log_cut"] + faults["footer_cut"] == 2
-    last = (*INPUTS, *BITS)
+    last = (*INPUTS, *DISKS)
     assert faults.total() == GROUP + len(last) and all(faults[fault] == 1 for fault in last)
     kills = {case.where for case in make_plan(1, "small") if case.fault == "kill"}
     wanted = ("after data, mor", "before instant, cow", "after instant, mor", "before commits, cow")
@@ -58,7 +58,7 @@ def test_the_full_plan_has_the_faults_that_it_promises():
 
 def test_a_plan_that_is_cut_off_has_seen_each_class_and_each_point():
     plan = make_plan(17, "full")
-    begin = plan[:30] + plan[-len(INPUTS) - len(BITS) :]
+    begin = plan[:30] + plan[-len(INPUTS) - len(DISKS) :]
     assert {case.fault for case in begin} == {case.fault for case in plan}
     assert {case.point for case in begin if case.fault == "kill"} == {"", *POINTS}
 

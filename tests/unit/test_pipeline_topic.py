@@ -48,6 +48,7 @@ class World:
         self.now, self.id, self.looks = 1e9, "id-1", 0
         self.partitions: list[list[tuple[float, int, str, str]]] = [[] for _ in range(partitions)]
         self.read: dict[int, int] = {}
+        self.begins: list[dict[int, int]] = [{}]  # each leader epoch's first offsets
         self.batches = 0
         self.rows: dict[str, int] = {}
 
@@ -56,6 +57,23 @@ class World:
 
     def ends(self, partitions):
         return {number: len(self.partitions[number]) for number in range(partitions)}
+
+    def epochs(self, partitions):
+        return {n: (len(self.begins) - 1, end) for n, end in self.ends(partitions).items()}
+
+    def epochs_before(self, offsets):
+        last = {n: min(at, len(self.partitions[n])) - 1 for n, at in offsets.items()}
+        return {
+            n: max(e for e, begin in enumerate(self.begins) if begin.get(n, 0) <= at)
+            for n, at in last.items()
+            if at >= 0
+        }
+
+    def restart(self, lost: int) -> None:
+        """Start the broker again; each partition has lost so many of its newest messages."""
+        for messages in self.partitions:
+            del messages[max(0, len(messages) - lost) :]
+        self.begins.append(self.ends(len(self.partitions)))
 
     def first_since(self, partitions, milliseconds):
         found = {}
@@ -242,6 +260,53 @@ def test_another_topic_of_the_same_name_is_refused_at_the_start_and_while_it_run
         assert "An erased order then comes back" in refused.next_step
     world.id = ""  # a broker that gives no ids
     assert watch_of(world, monkeypatch).options
+
+
+def refusal(seed: int, files: Files, monkeypatch) -> tuple[bool, bool]:
+    """Restart a broker while a stream runs or is down; was it refused, and has it lost a message?
+
+    The stream has read what was lost, and new messages have the same offsets.
+    """
+    rng, world = Random(seed), World(2)
+    watch: TopicWatch | None = watch_of(world, monkeypatch)
+    for step in range(40):
+        for number in range(rng.randint(0, 30)):
+            world.send("create", f"O-{step}-{number}", 1, 2)
+        if rng.random() < 0.1:
+            watch = None  # the writer ends
+        if rng.random() < 0.1:
+            world.restart(rng.choice([0, 0, 5, 40]))
+            if lost := any(len(world.partitions[n]) < at for n, at in world.read.items()):
+                for number in range(200):
+                    world.send("create", f"O-{step}-late-{number}", 1, 2)
+        else:
+            lost = False
+        if rng.random() < 0.5 or lost:
+            try:
+                if watch is None:
+                    watch = watch_of(world, monkeypatch)
+                watch._look()
+            except Refused as refused:
+                assert "has lost its newest messages" in refused.what
+                assert "delete all of s3a://lakehouse/x/_checkpoints" in refused.next_step
+                return True, lost
+            if lost:
+                return False, True
+            world.batch(files, watch.options)
+    return False, False
+
+
+def test_a_topic_that_lost_messages_which_a_stream_has_read_is_refused_and_no_other(
+    monkeypatch, files
+):
+    found = []
+    for seed in range(300):
+        files.texts.clear()
+        found.append(refusal(seed, files, monkeypatch))
+    assert all(refused == lost for refused, lost in found), [
+        n for n, (refused, lost) in enumerate(found) if refused != lost
+    ]
+    assert found.count((True, True)) > 50 < found.count((False, False))
 
 
 def test_a_topic_that_does_not_exist_is_refused_with_kafkas_reason(monkeypatch, files):

@@ -1,5 +1,6 @@
 """Pause or kill a server, or make it refuse a client's connections."""
 
+import os
 import socket
 import time
 from collections.abc import Generator
@@ -34,6 +35,24 @@ def kill_service(name: str) -> None:
         if status is None or status.pid not in (0, pid):
             return
         time.sleep(0.02)
+
+
+def cut_power(topic: str) -> None:
+    """Kill the broker, and remove the newer half of a topic's messages from its disk; restart it.
+
+    So it is after a power cut: the broker acknowledges messages that the operating system has not
+    written to the disk yet.
+    """
+    pid = pid_of("kafka")
+    supervising = psutil.Process(psutil.Process(pid).ppid())
+    supervising.suspend()  # or it restarts the broker at once
+    try:
+        kill(pid)
+        for log in services.service("kafka").folder.glob(f"data/{topic}-[0-9]*/*.log"):
+            os.truncate(log, log.stat().st_size // 2)
+    finally:
+        supervising.resume()
+    services.up(progress=lambda line: None)
 
 
 def refuse_client(name: str, client: psutil.Process, attempts: int = 3) -> None:

@@ -586,7 +586,6 @@ def backfill(path, checkpoint):
 
 # %% harmless="16.2"
 # its checkpoint elsewhere: the new one may have any path
-# table an empty commit more: a backfill may take several commits
 
 # %% equivalent="16.2"
 # without .options(ORDERS): the table keeps its keys; small writes are only slower

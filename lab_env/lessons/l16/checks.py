@@ -149,12 +149,20 @@ def fills_in_coupons(lab, backfill):
             "which would begin anew. Give your query a checkpoint of its own.",
         )
         expect_added(lab, path, instants, writes=new)
+        expect(not _empty(lab, path, commits), "A commit of your backfill is empty.")
     return f"All {len(due)} coupons are in the table."
 
 
 def _commits_lost_and_new(lab, path: str, before) -> tuple[int, int]:
     after = lab.xray(path).completed_writes.keys()
     return len(before - after), len(after - before)
+
+
+def _empty(lab, path: str, before) -> set[str]:
+    """Return the commits since `before` that changed no row."""
+    table = lab.xray(path)
+    new = map(table.commit, table.completed_writes.keys() - before)
+    return {commit.requested for commit in new if not commit.inserted + commit.updated}
 
 
 def _first_batches(lab) -> int:

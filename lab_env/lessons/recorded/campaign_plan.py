@@ -21,9 +21,9 @@ POINTS = (
 ONLY_MOR = ("compaction",)
 MANY_PER_BATCH = ("data", "marker", "metadata")
 LOST_ANSWERS = ("offsets", "data", "metadata", "instant", "commits")
-# Faults of the input and changed bits, last, so that earlier cases keep their numbers.
+# Faults of the input and of disks, last, so that earlier cases keep their numbers.
 INPUTS = ("odd_messages", "transaction_aborted", "topic_made_anew", "long_batch")
-BITS = ("page_changed", "store_rotten")
+DISKS = {"page_changed": "cow", "store_rotten": "cow", "power_cut": ""}  # the table that it hits
 PLANTED = "planted"  # the campaign's own test: a loss that it must report
 
 
@@ -65,7 +65,7 @@ def make_plan(seed: int, size: str) -> tuple[Case, ...]:
         raise LabError(f"There is no size {size!r}.", f"choose from: {', '.join(SIZES)}")
     faults = _small() if size == "small" else _full(Random(seed))
     faults += [{"fault": fault} for fault in INPUTS]
-    faults += [{"fault": fault, "sink": "cow"} for fault in BITS]
+    faults += [{"fault": fault, "sink": sink} for fault, sink in DISKS.items()]
     return tuple(
         Case(id=f"{number:03d}", group=1 + (number - 1) // GROUP, **fault)
         for number, fault in enumerate(faults, 1)

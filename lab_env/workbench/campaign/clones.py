@@ -5,9 +5,9 @@ import io
 import time
 from collections.abc import Callable
 from functools import partial
+from itertools import product
 
 import pandas as pd
-import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lab_env.lab.faults.freeze import frozen
@@ -188,20 +188,24 @@ def _halve(endpoints: Endpoints, key: str) -> None:
 
 
 def _change_page(endpoints: Endpoints, key: str) -> None:
-    """Flip the first bit of a base file after which a column has another value, without error."""
+    """Flip a bit of a base file after which a row has another value, without an error."""
 
-    def events(of: bytes) -> pa.Table | None:
+    def values(of: bytes) -> list[tuple]:
         with contextlib.suppress(OSError, ValueError):
-            return pq.read_table(io.BytesIO(of), columns=["event_id"])
-        return None
+            read = pq.read_table(io.BytesIO(of), columns=list(KEYS)).to_pydict()
+            return list(zip(*read.values(), strict=True))
+        return []
 
     content = store.read(endpoints, key)
-    right = events(content)
-    for place in range(len(content) // 8, len(content)):
-        flipped = _flipped(content, place)
-        if events(flipped) not in (None, right):
-            _put(endpoints, key, flipped)
-            return
+    right, group = values(content), pq.ParquetFile(io.BytesIO(content)).metadata.row_group(0)
+    for column in map(group.column, range(group.num_columns)):
+        if column.path_in_schema in KEYS:
+            end = column.data_page_offset + column.total_compressed_size
+            for place, bit in product(reversed(range(column.data_page_offset, end)), range(8)):
+                found = values(flipped := _flipped(content, place, bit))
+                if len(found) == len(right) and found != right:
+                    _put(endpoints, key, flipped)
+                    return
     raise RuntimeError(f"No bit of {key} changes a value")
 
 
@@ -214,8 +218,8 @@ def _rot(endpoints: Endpoints, key: str) -> None:
     largest.write_bytes(_flipped(content, len(content) // 2))
 
 
-def _flipped(content: bytes, place: int) -> bytes:
-    return content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :]
+def _flipped(content: bytes, place: int, bit: int = 0) -> bytes:
+    return content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :]
 
 
 FILE_DAMAGE: dict[str, Callable[[Endpoints, str], object]] = {

@@ -14,11 +14,11 @@ import pandas as pd
 
 from lab_env.lab.faults.full_disk import SmallStore, small_store
 from lab_env.lab.faults.gate import Rule
-from lab_env.lab.faults.outages import kill_service, paused
+from lab_env.lab.faults.outages import cut_power, kill_service, paused
 from lab_env.lessons.recorded.campaign import Result
 from lab_env.lessons.recorded.campaign_plan import Case
 from lab_env.pipeline.sinks import checkpoint_path, table_path
-from lab_env.pipeline.topic import RECREATED
+from lab_env.pipeline.topic import LOST_ITS_END, RECREATED
 from lab_env.platform import services, store
 from lab_env.platform.brokers.topics import ensure_topic
 from lab_env.platform.settings import Endpoints
@@ -32,7 +32,7 @@ from lab_env.workbench.campaign.clones import (
     older_checkpoint,
     read_damaged,
 )
-from lab_env.workbench.campaign.group import Group, Stuck
+from lab_env.workbench.campaign.group import FIRST_EVENTS, Group, Stuck
 from lab_env.workbench.campaign.judge import Judgement
 from lab_env.workbench.campaign.rivals import twenty_writers
 
@@ -153,11 +153,26 @@ def topic_made_anew(group: Group, case: Case, result: Result) -> None:
         own.stop_writer()
         ensure_topic(own.endpoints.kafka_bootstrap, own.topic, reset=True)
         own.feeder.send(MORE_EVENTS)
-        own.start_writer()
-        own.writer.wait_until(lambda: own.writer.state()["state"] == "failed", "it refused")
-        said = own.writer.state()["error"]
-        result.landed, result.evidence["said"] = own.topic, said[:2000]
-        result.outcome = "guarded" if RECREATED in said and "Next step" in said else "loud"
+        _expect_refusal(own, RECREATED, result)
+
+
+def power_cut(group: Group, case: Case, result: Result) -> None:
+    """Lose messages that a writer has read; it is dead until new ones have their offsets."""
+    with _own_group(group, case) as own:
+        own.begin()
+        own.kill_writer()
+        cut_power(own.topic)
+        own.feeder.send(FIRST_EVENTS)
+        _expect_refusal(own, LOST_ITS_END, result)
+
+
+def _expect_refusal(own: Group, why: str, result: Result) -> None:
+    """Start a writer, which has to refuse its topic."""
+    own.start_writer()
+    own.writer.wait_until(lambda: own.writer.state()["state"] == "failed", "it refused")
+    said = own.writer.state()["error"]
+    result.landed, result.evidence["said"] = own.topic, said[:2000]
+    result.outcome = "guarded" if why in said and "Next step" in said else "loud"
 
 
 def long_batch(group: Group, case: Case, result: Result) -> None:
@@ -388,6 +403,7 @@ FAULTS: dict[str, Fault] = {
     "odd_messages": partial(bad_input, inputs.send_odd_messages),
     "transaction_aborted": partial(bad_input, inputs.abort_transaction),
     "topic_made_anew": topic_made_anew,
+    "power_cut": power_cut,
     "long_batch": long_batch,
     "writers_20": twenty_writers,
     "planted": planted,

@@ -41,6 +41,8 @@ HUDI = {
     "hoodie.compact.inline.max.delta.commits": "3",
     "hoodie.clean.trigger.max.commits": "3",
     "hoodie.clean.commits.retained": "2",
+    # The tour's. It has no checksum of its own, which gzip has.
+    "hoodie.parquet.compression.codec": "zstd",
 }
 RECOVERY_SECONDS = 240.0  # maximum wait for a pipeline to catch up
 RESTARTS = 4  # as a supervisor would, a failed writer is restarted
