@@ -380,16 +380,17 @@ def bench(
     parts: Annotated[
         list[str] | None,
         typer.Argument(
-            help="set-up, start-up, load, tour, profile, backlog, sinks, growth, commit, tuning,"
-            " formats, bill"
+            help="set-up, start-up, load, tour, profile, backlog, sinks, growth, readers, commit,"
+            " tuning, formats, bill"
         ),
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="more data, more repetitions")] = False,
 ) -> None:
     """Measure this machine, the pipeline and its tables.
 
-    Without names it runs all parts but five: `commit` records every request of a small commit
-    and compares options; `tuning` changes five other settings, one at a time; `formats` writes one
+    Without names it runs all parts but six: `readers` counts what readers saw wrong while tables
+    were written and their writer killed; `commit` records every request of a small commit and
+    compares options; `tuning` changes five other settings, one at a time; `formats` writes one
     stream into Hudi, Delta Lake and Iceberg; `bill` counts their requests over many commits;
     `profile` shows where the writer spends its time under the tour's load. Only `--full` compares
     figures with goals. The report is `.lab/bench/index.html`.

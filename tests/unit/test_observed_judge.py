@@ -63,12 +63,18 @@ def true_reads(table: Table, dice: random.Random, count: int = 30) -> list[Read]
 
 
 def chain(table: Table, dice: random.Random) -> list[Read]:
-    """Incremental reads that follow each other, each over one commit or more."""
+    """Incremental reads that follow each other, each over one commit or more.
+
+    Some return a late event, too, which no read of the table shows.
+    """
     reads, after = [], -1
     while after < len(table.commits) - 1:
         until = dice.randint(after + 1, len(table.commits) - 1)
         names = {commit.requested for commit in table.commits[after + 1 : until + 1]}
         rows = tuple(row for row in table.rows(until) if row[1] in names)
+        older = sorted(key for key, name in table.rows(until) if name not in names)
+        if older and dice.random() < 0.4:
+            rows += ((dice.choice(older), table.commits[until].requested),)
         begin = table.commits[until].noticed
         bounds = (
             table.commits[after].requested if after >= 0 else "",
@@ -89,6 +95,17 @@ def test_readers_of_whole_commits_break_no_rule(seed):
     table = table_of(dice)
     reads = true_reads(table, dice) + chain(table, dice)
     assert judge(table.commits, reads) == []
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_a_reader_that_shows_an_old_state_for_ever_proves_nothing_against_others(seed):
+    dice = random.Random(seed)
+    table = table_of(dice)
+    position = dice.randrange(-1, 4)
+    begins = range(int(table.commits[position + 1].began), 90, 7)
+    kept = [table.read(position, begin + dice.random(), "kept") for begin in begins]
+    reads = true_reads(table, dice) + chain(table, dice) + kept
+    assert {(b.read.reader, b.rule) for b in judge(table.commits, reads)} <= {("kept", FRESH)}
 
 
 def after_all(table: Table, reader: str = "wrong", **more) -> Read:

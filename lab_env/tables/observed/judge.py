@@ -3,7 +3,8 @@
 Every row says which commit wrote it (`_hoodie_commit_time`). So reads are compared with each other
 and with the timeline, and no other record of the table's contents is needed: if one read shows an
 order as commit 7 wrote it, every read of a state that includes commit 7 has to show that order, as
-commit 7 or a later one wrote it.
+commit 7 or a later one wrote it. An incremental query proves nothing of the kind: of a
+Merge-on-Read table it also returns a late event, which loses against the row that is there.
 
 It judges only what follows from the reads. An order that no reader saw is not missed.
 """
@@ -118,11 +119,6 @@ class _State:
     places: Mapping[str, int]  # position of the commit that wrote each key
 
     @property
-    def least(self) -> int:
-        """The position up to which it includes all commits, if it is whole and fresh."""
-        return max(self.shown, self.due)
-
-    @property
     def parts(self) -> tuple[tuple[str, int], ...]:
         """The rules about a single read, and the position up to which it has to show all commits.
 
@@ -140,9 +136,9 @@ class _History:
         self.reads = sorted((r for r in reads if not r.error), key=lambda read: read.begin)
         self.states = [self._state(read) for read in self.reads if read.after is None]
         self.first: dict[tuple[str, str], Read] = {}  # the first read that shows a row
-        for read in self.reads:
-            for row in read.rows:
-                self.first.setdefault(row, read)
+        for state in self.states:
+            for row in state.read.rows:
+                self.first.setdefault(row, state.read)
         self.written = self._written()
 
     def broken(self) -> Iterator[Broken]:
@@ -228,10 +224,10 @@ class _History:
         gone: dict[str, list[_State]] = defaultdict(list)
         for state in sound:
             for key, place in state.places.items():
-                if place not in kept[key] or state.least > kept[key][place].least:
+                if place not in kept[key] or state.shown > kept[key][place].shown:
                     kept[key][place] = state
             for key in self.written.keys() - state.places.keys():
-                if self.written[key][0] <= state.least:
+                if self.written[key][0] <= state.shown:
                     gone[key].append(state)
         for state in self.states:
             for rule, upto in state.parts:
@@ -248,7 +244,7 @@ class _History:
     def _erased(self, state, rule, upto, gone) -> Iterator[Broken]:
         for key, place in state.places.items():
             for proof in gone.get(key, ()):
-                within = place <= proof.least and proof.latest <= upto
+                within = place <= proof.shown and proof.latest <= upto
                 if within and self._erases(place, proof.latest):
                     yield Broken(rule, state.read, key, self._name(place), "", proof.read)
                     return
@@ -293,7 +289,7 @@ class _History:
                 continue
             # An erased order comes no more: somebody has to have seen it after these commits.
             proof = next(
-                (s for s in sound if s.places.get(key) == wanted and s.least >= last), None
+                (s for s in sound if s.places.get(key) == wanted and s.shown >= last), None
             )
             if wanted == last or proof:
                 found = self._name(shows.get(key, -1))

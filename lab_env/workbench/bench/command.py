@@ -21,6 +21,7 @@ from lab_env.workbench.bench import (
     growth,
     machine,
     profile,
+    readers,
     report,
     tours,
     tuning,
@@ -38,13 +39,14 @@ PARTS = {
     "backlog": "a backlog of events",
     "sinks": "JSON, COW and MOR on one stream",
     "growth": "how cost grows with the table",
+    "readers": "what readers saw while tables were written",
     "commit": "small commits, request by request",
     "tuning": "tuning knobs, one at a time",
     "formats": "Hudi, Delta Lake and Iceberg compared",
     "bill": "requests of each commit, by format",
 }
-# Lessons 20 and 19 use the first two, docs/formats.md the next two; these and the last fetch more.
-ONLY_BY_NAME = {"commit", "tuning", "formats", "bill", "profile"}
+# The query sheet shows the first, lessons 20 and 19 use the next two, docs/formats.md two more.
+ONLY_BY_NAME = {"readers", "commit", "tuning", "formats", "bill", "profile"}
 
 
 def main(parts: list[str] | None = None, full: bool = False, console: Console | None = None) -> int:
@@ -112,6 +114,7 @@ class Run:
             "backlog": self._backlog,
             "sinks": self._sinks,
             "growth": self._growth,
+            "readers": self._readers,
             "commit": self._commit,
             "tuning": self._tuning,
             "formats": self._formats,
@@ -170,6 +173,12 @@ class Run:
         self._report["growth"] = found
         self._keep("growth", found)
         self._compare(growth.commit_times(found))
+
+    def _readers(self) -> None:
+        found = readers.watch_readers(readers.readers_config(self._full), self._print_progress)
+        self._report["readers"] = found
+        self._keep("readers", found)
+        self._console.print(readers.text_table(found), markup=False)
 
     def _commit(self) -> None:
         config = commit.commit_config(self._full)
