@@ -273,8 +273,7 @@ class TopicWatch(threading.Thread):
         """
         found = self._topic.epochs(self._seen)
         epochs = {str(number): epoch for number, (epoch, _) in found.items()}
-        known = next(iter(self._notes.values())).epochs
-        if new := epochs != known:
+        if new := any(note.epochs != epochs for note in self._notes.values()):
             for path, note in self._notes.items():
                 planned = offsets_of(self._spark, path, "offsets") or {}
                 read = {n: min(planned.get(n, 0), end) for n, end in self._kept.items()}
@@ -295,8 +294,8 @@ class TopicWatch(threading.Thread):
             if there.get(number, 0) < end or epochs.get(number, -1) > note.epochs[str(number)]:
                 raise Refused(
                     f"The topic {self._topic.name} {LOST_ITS_END}: partition {number} had {end:,}, "
-                    f"some are gone, and others have their offsets now. {path} has read those that "
-                    "are gone, and would skip the others without an error.",
+                    f"some are gone, and new ones get their offsets. {path} has read those that "
+                    "are gone, and would skip the new ones without an error.",
                     START_ANEW.format(folder=path.rpartition("/")[0]),
                 )
 

@@ -10,6 +10,7 @@ from lab_env.lessons.recorded.commit import phase_table
 from lab_env.lessons.recorded.contenders import CONTENDERS, FORMATS, MOR
 from lab_env.lessons.recorded.formats import spreads
 from lab_env.lessons.recorded.growth import VARIANTS, of
+from lab_env.lessons.recorded.readers import conditions, counts_of
 from lab_env.platform import store
 from lab_env.platform.errors import LabError
 from lab_env.platform.processes.environment import marked_processes
@@ -21,6 +22,7 @@ from lab_env.workbench.bench.config import Pace, sinks_config
 from lab_env.workbench.bench.formats import SMALL_CONTENDERS, compare_formats, formats_config
 from lab_env.workbench.bench.growth import grow, growth_config
 from lab_env.workbench.bench.machine import SESSION_GOAL, session_start
+from lab_env.workbench.bench.readers import readers_config, watch_readers
 from lab_env.workbench.bench.rounds import Bench
 from lab_env.workbench.bench.summary import summary
 
@@ -166,6 +168,19 @@ def test_the_proxy_counts_each_formats_requests_as_the_store_does(billed):
     assert {key: len(commits) for key, commits in billed["commits"].items()} == dict.fromkeys(
         TABLES, bill_config(full=False).commits
     )
+
+
+def test_whoever_opens_a_table_anew_sees_whole_commits_although_its_writer_is_killed(services):
+    found = watch_readers(readers_config(full=False))
+    [run] = found["runs"]
+    assert found["problems"] == [] and run["kills"] >= 1
+    counts = counts_of(found)
+    wrong = counts.drop(columns="reads").groupby(level="reader").sum()
+    for reader in ("snapshot", "time travel", "hudi-rs", "incremental chain"):
+        assert wrong.loc[reader].sum() == 0, run
+        assert (counts.xs(reader, level="reader")["reads"] > 3).all(), counts
+    assert wrong.loc["read-optimised", "stale"] > 0
+    assert f"the writer was killed {run['kills']} times" in conditions(found)
 
 
 def test_nothing_is_left_behind(grown, measured, compared, asked, billed, services, before):

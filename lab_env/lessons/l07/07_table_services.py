@@ -492,6 +492,9 @@ lab.check("07.3", extra_options)
 # Values as numbers and booleans: the writer turns them into text.
 extra_options = {"hoodie.clustering.inline": True, "hoodie.clustering.inline.max.commits": 3}
 
+# %% harmless="07.3"
+# an entry more: an option that Hudi does not know changes no write
+
 # %% wrong="07.3"
 # expect: files hold all 120 orders, but after 3 clusterings
 extra_options = {"hoodie.clustering.inline": True, "hoodie.clustering.inline.max.commits": 1}

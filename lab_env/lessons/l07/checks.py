@@ -14,11 +14,11 @@ from pyspark.sql import functions as F
 
 from lab_env.course.answers import Unreadable
 from lab_env.course.checking import check, expect
-from lab_env.lessons.boards import Board, as_board, board_text
-from lab_env.lessons.rows import as_dataframe, expect_rows, rows_at
+from lab_env.lessons.boards import Board, as_board, board_text, expect_decimal
+from lab_env.lessons.rows import as_dataframe, expect_rows, named, rows_at, without_hudis
 from lab_env.lessons.streams import own_streams_stopped, session_spared
 from lab_env.lessons.table_copies import copy_table, empty_copy, named_table, scratch_copy
-from lab_env.lessons.timelines import expect_no_metadata
+from lab_env.lessons.timelines import completed_instants, expect_added, expect_no_metadata
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
 from lab_env.platform import store
 from lab_env.tables.hudi.table import DataFile, Snapshot
@@ -89,6 +89,11 @@ def _stream(lab, stream_into, path: str, operation: str, rows: int) -> None:
         operation,
     )
     expect(shown == rows, "Three rows were sent, and the table shows {}.", shown)
+    columns = sorted(without_hudis(rows_at(lab, path)).columns)
+    sent = sorted(column.split()[0] for column in ORDER.split(", "))
+    expect(
+        columns == sent, "The table has the columns {}, which were not all sent.", named(columns)
+    )
     expect(
         commits == 2,
         "The stream limits a micro-batch to one of its two files, and yours made {} commits of "
@@ -106,6 +111,7 @@ def _stream(lab, stream_into, path: str, operation: str, rows: int) -> None:
         "All rows are there. The folder for the progress is empty: the checkpoint lies somewhere "
         "else, and a restart would look for it here.",
     )
+    expect_added(lab, path, (), writes=2)
 
 
 def _is_base(file) -> bool:
@@ -121,6 +127,7 @@ def _codec(lab, key: str) -> str:
 def clusters(lab, cluster):
     """Let the function cluster a copy of a table with 18 files in two partitions."""
     path = scratch_copy(lab, _many_files(lab), "cluster")
+    before = completed_instants(lab, path)
     cluster(path)
     picture = lab.xray(path)
     files = sum(len(found.files) for found in picture.current)
@@ -152,6 +159,7 @@ def clusters(lab, cluster):
         largest // 1000,
     )
     expect_rows(rows_at(lab, path), _orders_of_two_days(lab, 0, WRITES * ROWS, 1))
+    expect_added(lab, path, before, services={"clustering"})
     return f"All {WRITES * ROWS} orders in {files} files, one per day."
 
 
@@ -239,7 +247,8 @@ def looks_again(lab, board_now):
         store.delete(lab.endpoints, f"{store.key_of(path)}/{file.key}")
     then = "The first call was right. Then came a write and a cleaning, and the second call"
     try:
-        second = as_board(as_dataframe(board_now(path), "the rows of the board"))
+        board = as_dataframe(board_now(path), "the rows of the board")
+        second = as_board(board)
     except Exception as error:  # Spark's own exception comes through Py4J
         expect(
             "SparkFileNotFoundException" not in str(error),
@@ -255,6 +264,8 @@ def looks_again(lab, board_now):
         "the same" if second == first else board_text(second),
         board_text(true_second),
     )
+    expect_decimal(board)
+    expect(len(board.columns) == 2, "The board has {} columns; it shows two.", len(board.columns))
     return (
         f"First {board_text(first)}; after a write and a cleaning {board_text(second)}. Each call "
         "opened the table as it was."
@@ -293,7 +304,7 @@ def cleans_for_the_readers(lab, clean_for):
     """Let the function clean copies of the lesson's table for two random workloads."""
     for every, longest in (secrets.choice(ROUNDED), secrets.choice(EVEN)):
         path = scratch_copy(lab, lab.path("orders_sized"), "retention")
-        before = lab.xray(path)
+        before, instants = lab.xray(path), completed_instants(lab, path)
         versions = _versions(before)
         with named_table(lab, path) as name:
             clean_for(name, every, longest)
@@ -342,6 +353,7 @@ def cleans_for_the_readers(lab, clean_for):
             len(useless),
         )
         expect_no_metadata(lab, path, "CLEAN_OPTIONS")
+        expect_added(lab, path, instants, writes=0, services={"clean"})
     return (
         f"{asked} the newest version and {kept - 1} older ones are kept. A reader of the oldest of "
         f"them has {safe} minutes from the commit that superseded it. The rule: longest query "

@@ -8,6 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from lab_env.lessons import recorded
+from lab_env.lessons.recorded.readers import counts_of
 from lab_env.platform import services
 from lab_env.platform.errors import LabError
 from lab_env.platform.processes.locks import exclusive
@@ -178,7 +179,7 @@ class Run:
         found = readers.watch_readers(readers.readers_config(self._full), self._print_progress)
         self._report["readers"] = found
         self._keep("readers", found)
-        self._console.print(readers.text_table(found), markup=False)
+        self._console.print(counts_of(found).to_string(), markup=False)
 
     def _commit(self) -> None:
         config = commit.commit_config(self._full)

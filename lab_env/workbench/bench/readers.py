@@ -96,10 +96,3 @@ def _watch(lab: Lab, seed: int, config: ReadersConfig, found: dict) -> None:
             counted = counts.where(counts.notna(), None).to_dict()
             found["rows"].append({"seed": seed, "table": sink, "reader": reader} | counted)
     found["runs"].append({"seed": seed, "kills": kills, "tables": tables})
-
-
-def text_table(found: dict) -> str:
-    """Return the counts of all seeds together, a row per table and reader."""
-    rows = pd.DataFrame(found["rows"]).drop(columns="seed")
-    counts = rows.groupby(["table", "reader"]).sum(min_count=1).astype("Int64")
-    return counts.astype(str).replace("<NA>", "-").to_string()
