@@ -186,7 +186,6 @@ class TopicWatch(threading.Thread):
         self._spark, self._topic, self._wanted_limit = spark, topic, limit
         self._stopped = threading.Event()
         self._ends: dict[int, int] | None = None  # of the messages sent until the topic had settled
-        self._kept: dict[int, int] = {}  # end offset of each partition at the last look
         self.error: Exception | None = None
         try:
             self._id, self._seen = topic.describe()
@@ -195,8 +194,8 @@ class TopicWatch(threading.Thread):
                 f"Kafka does not know the topic {topic.name}: {_cause(error)}",
                 "create the topic, or check the broker's address.",
             ) from None
+        self._found = topic.epochs(self._seen)  # at the last look
         self._notes = {path: self._noted(path) for path in checkpoints}
-        self._note_epochs()
         self._write_notes()
         in_step = self._settled >= self._seen
         # The partitions of a limited query may not change while it runs.
@@ -272,26 +271,30 @@ class TopicWatch(threading.Thread):
             Refused: messages were lost that a stream had read at the last look.
         """
         found = self._topic.epochs(self._seen)
-        epochs = {str(number): epoch for number, (epoch, _) in found.items()}
+        epochs = _epochs(found)
         if new := any(note.epochs != epochs for note in self._notes.values()):
             for path, note in self._notes.items():
                 planned = offsets_of(self._spark, path, "offsets") or {}
-                read = {n: min(planned.get(n, 0), end) for n, end in self._kept.items()}
-                self._check_end(path, note, read)
+                read = {n: min(planned.get(n, 0), end) for n, (_, end) in self._found.items()}
+                self._check_end(path, note, read, found)
             noted = {path: replace(note, epochs=epochs) for path, note in self._notes.items()}
             self._notes = noted
-        self._kept = {number: end for number, (_, end) in found.items()}
+        self._found = found
         return new
 
-    def _check_end(self, path: str, note: Note, ends: dict[int, int]) -> None:
-        """Refuse a topic that no longer has the messages up to `ends`, of the epochs noted."""
-        asked = {number: end for number, end in ends.items() if end and str(number) in note.epochs}
-        if not asked:
-            return
-        there = self._topic.ends(self._seen)
-        epochs = self._topic.epochs_before(asked)
+    def _check_end(
+        self, path: str, note: Note, ends: dict[int, int], found: dict[int, tuple[int, int]]
+    ) -> None:
+        """Refuse a topic that no longer has the messages up to `ends`, of the epochs noted.
+
+        `found` is what `Topic.epochs` says now. Without a new epoch no message is asked for.
+        """
+        known = {int(number): epoch for number, epoch in note.epochs.items()}
+        asked = {n: end for n, end in ends.items() if end and n in known and n in found}
+        newer = {n: end for n, end in asked.items() if found[n][0] != known[n]}
+        written = self._topic.epochs_before(newer) if newer else {}
         for number, end in asked.items():
-            if there.get(number, 0) < end or epochs.get(number, -1) > note.epochs[str(number)]:
+            if found[number][1] < end or written.get(number, -1) > known[number]:
                 raise Refused(
                     f"The topic {self._topic.name} {LOST_ITS_END}: partition {number} had {end:,}, "
                     f"some are gone, and new ones get their offsets. {path} has read those that "
@@ -322,13 +325,13 @@ class TopicWatch(threading.Thread):
         if planned is None:  # it has read nothing
             added_to = known and min(known.settled, known.seen) < self._seen
             settled = 0 if added_to or not self._began_together() else self._seen
-            return Note(self._id, settled, self._seen, time.time())
+            return Note(self._id, settled, self._seen, time.time(), _epochs(self._found))
         note = known or Note(self._id, len(planned), len(planned), 0.0)
         check_id(self._topic.name, path, note.id, self._id)
-        self._check_end(path, note, planned)
+        self._check_end(path, note, planned, self._found)
         if note.seen != self._seen:
             note = replace(note, seen=self._seen, since=time.time())
-        return replace(note, id=note.id or self._id)
+        return replace(note, id=note.id or self._id, epochs=_epochs(self._found))
 
     def _began_together(self) -> bool:
         """True if a limited first batch reads all messages older than the newest partition's first.
@@ -366,6 +369,10 @@ def offsets_of(spark: SparkSession, path: str, folder: str) -> dict[int, int] | 
     if number == hadoop.NONE:
         return None
     return topic_offsets(hadoop.read(spark, f"{path}/offsets/{number}"))
+
+
+def _epochs(found: dict[int, tuple[int, int]]) -> dict[str, int]:
+    return {str(number): epoch for number, (epoch, _) in found.items()}
 
 
 def check_id(topic: str, path: str, known: str, found: str) -> None:
