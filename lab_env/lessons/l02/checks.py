@@ -385,7 +385,10 @@ def loads(rng: Random) -> list[tuple[int, int, int]]:
 
 
 def _just_above(rng: Random) -> tuple[int, int, int]:
-    """Return a load a few bytes per second above a multiple of 1,000,000."""
+    """Return a load of more than 1,200 shards, 2 to 9 bytes per second above whole ones.
+
+    With fewer shards than bytes, 1,000,001 for 1,000,000 would come to the same number.
+    """
     size = 10 * rng.randint(120, 400) + rng.choice((1, 3, 7, 9))
     events = pow(size, -1, 1_000_000) * rng.randint(2, 9) % 1_000_000
-    return events, size, rng.randint(1, 2)
+    return events + 1_000_000, size, rng.randint(1, 2)
