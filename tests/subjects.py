@@ -29,7 +29,7 @@ SUBJECTS = {
         ("lab_env/workbench/bench/", "lab_env/lessons/recorded/"),
     ),
     "campaign": Subject(
-        "all 17 faults of `lab campaign --size small`",
+        "all 18 faults of `lab campaign --size small`",
         ("lab_env/workbench/campaign/", "lab_env/lab/faults/", "lab_env/pipeline/"),
     ),
     "capstone": Subject(

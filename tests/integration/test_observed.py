@@ -18,11 +18,14 @@ OPTIONS = {
     "hoodie.datasource.write.partitionpath.field": "day",
     "hoodie.table.ordering.fields": "version",
     "hoodie.cleaner.commits.retained": "4",
+    "hoodie.table.cdc.enabled": "true",
 }
+OLDER = {"hoodie.write.table.version": "8", "hoodie.write.auto.upgrade": "false"}
 COMPACTS = {"hoodie.compact.inline": "true", "hoodie.compact.inline.max.delta.commits": "3"}
 COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
 COMMITS = 9
 RIGHT = ["snapshot", "time travel", "hudi-rs"]
+CHAINS = ["incremental chain", "change feed"]
 KEPT = ["a name in the catalog", "a DataFrame kept", "hudi-rs, kept open"]
 
 
@@ -34,7 +37,7 @@ def lab(services):
     reset_lesson("observed")
 
 
-def write(lab: Lab, path: str, table_type: str, version: int, where: str = "true", **options):
+def write(lab: Lab, path: str, table_type: str, version: int, where: str = "true", **options: str):
     rows = lab.spark.range(90).selectExpr(
         "concat('O-', id) order_id", "IF(id % 2 = 0, 'a', 'b') day", f"{version} version"
     )
@@ -71,15 +74,21 @@ def in_two_parts(table: Table) -> Ask:
 
 
 def watched(lab: Lab, table_type: str) -> Observed:
-    """Observe a table through commits that touch one or both partitions, and one that erases."""
+    """Observe a table through commits that touch one or both partitions, and one that erases.
+
+    It begins as a table of Hudi 1.0, and the third commit upgrades it.
+    """
     path = lab.scratch("orders")
-    write(lab, path, table_type, 0)
+    write(lab, path, table_type, 0, **OLDER)
+    assert lab.xray(path).version == 8
     wrong = {"no timeline": without_timeline, "cached": cached, "in two parts": in_two_parts}
     with observed(lab.endpoints, lab.spark, path, wrong) as seen:
         for version in range(1, COMMITS + 1):
-            write(lab, path, table_type, version, "day = 'a'" if version % 3 == 2 else "true")
+            where = "day = 'a'" if version % 3 == 2 else "true"
+            write(lab, path, table_type, version, where, **(OLDER if version < 3 else {}))
         erase = {"hoodie.datasource.write.operation": "delete"}
         write(lab, path, table_type, COMMITS + 1, "order_id = 'O-7'", **erase)
+    assert lab.xray(path).version == 9
     return seen
 
 
@@ -91,8 +100,8 @@ def test_readers_of_a_table_that_is_written_see_what_hudi_promises(lab, table_ty
     rules = [WHOLE, FRESH, BACK, UNBORN]
     told = f"{counts}\n" + "\n".join(map(str, seen.broken))
     assert (counts.loc[RIGHT, ["errors", *rules]] == 0).all(axis=None), told
-    assert (counts.loc["incremental chain", ["errors", UNBORN, ONCE]] == 0).all(), told
-    assert (counts.loc[[*RIGHT, "incremental chain"], "reads"] >= 3).all(), told
+    assert (counts.loc[CHAINS, ["errors", UNBORN, ONCE]] == 0).all(axis=None), told
+    assert (counts.loc[[*RIGHT, *CHAINS], "reads"] >= 3).all(), told
     lags = counts.loc[KEPT, FRESH] + counts.loc[KEPT, "errors"]  # its files are cleaned
     assert (lags > 0).all(), told
     assert counts.loc["cached", FRESH] > 0, told

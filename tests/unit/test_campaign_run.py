@@ -72,7 +72,7 @@ def run(home, monkeypatch):
 def test_a_whole_campaign_uses_one_pair_of_tables_a_group_and_has_no_problems(run):
     campaign = run()
     campaign.run()
-    assert len(campaign.records.results()) == 17 and campaign.problems() == []
+    assert len(campaign.records.results()) == 18 and campaign.problems() == []
     assert FakeGroup.labels == ["17-small-g01-1", "17-small-g02-1"]
     assert list(campaign.records.groups()) == ["01-1", "02-1"]
 
@@ -81,7 +81,7 @@ def test_a_campaign_that_is_cut_off_goes_on_with_what_has_not_run(run):
     run().run(minutes=3.5)
     assert len(Records(17, "small").results()) == 4
     run().run()
-    assert len(Records(17, "small").results()) == 17
+    assert len(Records(17, "small").results()) == 18
     assert FakeGroup.labels == ["17-small-g01-1", "17-small-g01-2", "17-small-g02-1"]
     run().run()  # nothing is left
     assert len(FakeGroup.labels) == 3
@@ -99,7 +99,7 @@ def test_after_a_failure_the_other_cases_of_the_group_get_new_tables(run):
     campaign = run()
     campaign.run()
     attempts = {r.case: r.attempt for r in campaign.records.results().values()}
-    assert attempts == {f"{n:03d}": 2 if 4 < n <= 10 else 1 for n in range(1, 18)}
+    assert attempts == {f"{n:03d}": 2 if 4 < n <= 10 else 1 for n in range(1, 19)}
     (problem,) = campaign.problems()
     assert "Case 004" in problem and "wrong, expected survived" in problem
 

@@ -21,9 +21,11 @@ def block(content: bytes = b"payload") -> bytes:
 LOG = block() + block(b"second")
 
 
-def parquet() -> tuple[bytes, range]:
+def parquet(key: str) -> tuple[bytes, range]:
     """Return a file as Hudi writes it, with checksums of its pages, and where its pages are."""
-    numbers = pa.table({"order_id": [f"O-{n}" for n in range(300)], "amount": range(300)})
+    ids = [f"O-{n}" for n in range(300)]
+    names = [key.rpartition("/")[2]] * 300
+    numbers = pa.table({"order_id": ids, "amount": range(300), "_hoodie_file_name": names})
     written = io.BytesIO()
     options = {"compression": "zstd", "write_page_checksum": True, "use_dictionary": False}
     pq.write_table(numbers, written, **options)
@@ -31,7 +33,7 @@ def parquet() -> tuple[bytes, range]:
     return written.getvalue(), range(4, column.data_page_offset + column.total_compressed_size)
 
 
-PARQUET, PAGES = parquet()
+PARQUET, PAGES = parquet(base(T1))
 PLACES = {base(T1): PARQUET, log(T2): LOG}
 COMMITS = {
     done(T1)[0]: committed("UPSERT", stat(base(T1), written=3, size=len(PARQUET))),
@@ -87,6 +89,16 @@ def test_a_bit_of_a_base_files_pages_that_gives_another_value_is_found():
     assert other > 10  # they would be wrong answers
 
 
+def test_the_bytes_of_an_earlier_file_of_the_same_size_are_found():
+    before, now = (base(at).rpartition("/")[2] for at in (T1, T3))
+    earlier = Files("t", PROPERTIES, [*done(T1)[1:], *done(T3)[1:]], COMMITS | {
+        base(T1): PARQUET,
+        base(T3): PARQUET,
+        done(T3)[0]: committed("UPSERT", stat(base(T3), updated=1, size=len(PARQUET))),
+    })  # fmt: skip
+    assert f"{now}: its rows are of another file, {before}" in only(earlier)
+
+
 def test_a_file_that_its_commit_needs_is_missed():
     assert "missing" in only(files(log=None)) and log(T2) in only(files(log=None))
     assert base(T1) in only(files(base=None))
@@ -99,8 +111,9 @@ def test_a_completed_instant_that_cannot_be_decoded_is_named():
 
 
 def test_a_replaced_version_of_a_file_may_be_gone():
-    newer = {done(T3)[0]: committed("UPSERT", stat(base(T3), written=3, size=len(PARQUET)))}
-    contents = COMMITS | newer | {base(T3): PARQUET}
+    content, _ = parquet(base(T3))
+    newer = {done(T3)[0]: committed("UPSERT", stat(base(T3), written=3, size=len(content)))}
+    contents = COMMITS | newer | {base(T3): content}
     assert damaged_files(Files("t", PROPERTIES, [*done(T3)[1:]], contents)) == []
 
 

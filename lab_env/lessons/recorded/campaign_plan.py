@@ -23,7 +23,12 @@ MANY_PER_BATCH = ("data", "marker", "metadata")
 LOST_ANSWERS = ("offsets", "data", "metadata", "instant", "commits")
 # Faults of the input and of disks, last, so that earlier cases keep their numbers.
 INPUTS = ("odd_messages", "transaction_aborted", "topic_made_anew", "long_batch")
-DISKS = {"page_changed": "cow", "store_rotten": "cow", "power_cut": ""}  # the table that it hits
+DISKS = {  # by fault, the table that it hits
+    "page_changed": "cow",
+    "store_rotten": "cow",
+    "power_cut": "",
+    "older_answer": "cow",
+}
 PLANTED = "planted"  # the campaign's own test: a loss that it must report
 
 

@@ -2,8 +2,9 @@
 
 Some readers skip a damaged log file without an error and show old rows, or show a value whose bytes
 have changed. This check compares the files of the latest state with the commits' metadata, walks
-through the blocks of the log files and verifies the checksums of the base files' pages. So it reads
-all these files in full. It cannot find changed bytes in a log: blocks have no checksum.
+through the blocks of the log files and verifies the checksums of the base files' pages, and that
+each row names the file it is in. So it reads all these files in full. It cannot find changed bytes
+in a log: blocks have no checksum.
 
 Sources: Apache Hudi's technical specification, section on the log file format; Parquet's format,
 section on checksumming.
@@ -24,6 +25,7 @@ from lab_env.tables.hudi.timeline import parse_data_name, parse_timeline_key
 MAGIC = b"#HUDI#"
 LENGTH = 8  # bytes of each of a block's two lengths
 PARQUET = b"PAR1"
+FILE_NAME = "_hoodie_file_name"
 
 
 @dataclass(frozen=True, order=True)
@@ -120,23 +122,31 @@ def _damage(
     elif file.kind == "log":
         why = log_damage(files.read(file.key))
     elif file.name.endswith(".parquet"):
-        why = parquet_damage(files.read(file.key))
+        why = parquet_damage(files.read(file.key), file.name)
     return Damage(file.key, why) if why else None
 
 
-def parquet_damage(content: bytes) -> str:
-    """Describe the damage of a Parquet file; empty if all its pages are as they were written."""
+def parquet_damage(content: bytes, name: str) -> str:
+    """Describe the damage of a base file; empty if its pages are as they were written to this name.
+
+    A store that returns the bytes of another file, or of an earlier version, is found by the file
+    name that Hudi writes into each row.
+    """
     if not content[:4] == PARQUET == content[-4:]:
         return "it does not end like a Parquet file"
     import pyarrow.parquet as pq  # a writer that only looks for damaged metadata needs none of it
 
     try:
         file = pq.ParquetFile(io.BytesIO(content), page_checksum_verification=True)
+        names: set[str] = set()
         for number in range(file.num_row_groups):
-            file.read_row_group(number)
+            rows = file.read_row_group(number)
+            if FILE_NAME in rows.column_names:  # a table can be without Hudi's columns
+                names |= {*rows[FILE_NAME].unique().to_pylist()}
     except (OSError, ValueError) as error:  # pyarrow's own errors are of these kinds
         return f"a page cannot be read, or not what was written ({error})"
-    return ""
+    other = min(names - {name}, default="")
+    return f"its rows are of another file, {other}" if other else ""
 
 
 def _missing(snapshot: Snapshot) -> Iterator[Damage]:

@@ -5,14 +5,14 @@ table, all readers return the same part of the keys.
 """
 
 import secrets
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from zlib import crc32
 
 import pyarrow as pa
 from hudi import HudiReadOptions, HudiTable, HudiTableBuilder
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 KEY, PARTITION, COMMIT = "_hoodie_record_key", "_hoodie_partition_path", "_hoodie_commit_time"
@@ -40,8 +40,13 @@ class Table:
     spark: SparkSession
     path: str
     noticed: Callable[[], list[tuple[str, str]]]
-    merges: bool  # whether it is Merge-on-Read
+    properties: Mapping[str, str]  # of `hoodie.properties`
     parts: int = 1  # one key in so many is read
+
+    @property
+    def merges(self) -> bool:
+        """True for Merge-on-Read."""
+        return self.properties.get("hoodie.table.type") == "MERGE_ON_READ"
 
     def load(self, **options: str) -> DataFrame:
         """Open the table anew with options of the Hudi source; dots are written as `__`."""
@@ -50,8 +55,11 @@ class Table:
 
     def rows(self, table: DataFrame) -> Rows:
         """Read the chosen keys of a DataFrame."""
-        key = F.concat_ws("/", PARTITION, KEY)
-        chosen = table.where(F.crc32(key) % self.parts == 0).select(key, COMMIT)
+        return self.chosen(table, F.concat_ws("/", PARTITION, KEY), COMMIT)
+
+    def chosen(self, table: DataFrame, key: Column, commit: str) -> Rows:
+        """Read the chosen keys with the commit of each row."""
+        chosen = table.where(F.crc32(key) % self.parts == 0).select(key, commit)
         return tuple((row[0], row[1]) for row in chosen.collect())
 
 
@@ -65,7 +73,7 @@ def readers(table: Table) -> Generator[dict[str, Ask]]:
     table.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{table.path}'")
     ways = {
         "snapshot": lambda: Seen(table.rows(table.load())),
-        "incremental chain": incremental(table),
+        "incremental chain": chain(table, table.rows),
         "time travel": time_travel(table),
         "a name in the catalog": lambda: Seen(table.rows(table.spark.table(name))),
         "a DataFrame kept": held(table),
@@ -74,13 +82,20 @@ def readers(table: Table) -> Generator[dict[str, Ask]]:
     if table.merges:
         read_optimized = {"hoodie__datasource__query__type": "read_optimized"}
         ways["read-optimised"] = lambda: Seen(table.rows(table.load(**read_optimized)))
+    if (key := _key_of_changes(table.properties)) is not None:
+        feed = chain(
+            table,
+            lambda changes: table.chosen(changes, key, "ts_ms"),
+            hoodie__datasource__query__incremental__format="cdc",
+        )
+        ways["change feed"] = feed
     try:
         yield ways
     finally:
         table.spark.sql(f"DROP TABLE IF EXISTS {name}")
 
 
-def incremental(table: Table) -> Ask:
+def chain(table: Table, rows: Callable[[DataFrame], Rows], **options: str) -> Ask:
     """Ask for the changes since the last call, up to the newest commit noticed."""
     after = "", "000"
 
@@ -93,12 +108,33 @@ def incremental(table: Table) -> Ask:
             hoodie__datasource__query__type="incremental",
             hoodie__datasource__read__begin__instanttime=begin[1],
             hoodie__datasource__read__end__instanttime=newest[1],
+            **options,
         )
-        seen = Seen(table.rows(changes), newest[0], begin[0])
+        seen = Seen(rows(changes), newest[0], begin[0])
         after = newest
         return seen
 
     return ask
+
+
+def _key_of_changes(properties: Mapping[str, str]) -> Column | None:
+    """Return the key of a change feed's rows, which have it in their JSON only.
+
+    None without a change feed, or if the key is made of several columns.
+    """
+    if properties.get("hoodie.table.cdc.enabled") != "true":
+        return None
+    key, folder = (
+        properties.get(f"hoodie.table.{of}.fields", "") for of in ("recordkey", "partition")
+    )
+    if "," in f"{key}{folder}" or not folder:
+        return None
+    deleted = F.col("after").isNull() | (F.col("after") == "null")  # the text on Copy-on-Write
+    row = F.when(deleted, F.col("before")).otherwise(F.col("after"))
+    path = F.get_json_object(row, f"$.{folder}")
+    if properties.get("hoodie.datasource.write.hive_style_partitioning") == "true":
+        path = F.concat(F.lit(f"{folder}="), path)
+    return F.concat_ws("/", path, F.get_json_object(row, f"$.{key}"))
 
 
 def time_travel(table: Table) -> Ask:

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from lab_env.platform import store
 from lab_env.platform.settings import Endpoints, settings
 from lab_env.platform.store import StoredTable
-from lab_env.tables.hudi.reader import read_table
+from lab_env.tables.hudi.reader import PROPERTIES, parse_properties, read_table
 from lab_env.tables.hudi.table import Snapshot
 from lab_env.tables.hudi.timeline import parse_timeline_key, to_seconds
 from lab_env.tables.observed.judge import Broken, Commit, Read, judge, verdicts
@@ -74,9 +74,9 @@ def observed(
         every: seconds that a reader rests, and between two looks at the timeline half as many.
     """
     found = Observed(path)
-    start = read_table(StoredTable(endpoints, path))
-    merges = start.table_type == "MERGE_ON_READ"
-    timeline = _Timeline(endpoints, path, merges)
+    files = StoredTable(endpoints, path)
+    start = read_table(files)
+    timeline = _Timeline(endpoints, path, start.table_type == "MERGE_ON_READ")
     store.export_environment(endpoints)
     parts = parts or _parts(start)
     ended = Event()
@@ -84,7 +84,8 @@ def observed(
         if spark is None:
             ways = without_spark(path, parts)
         else:
-            table = Table(spark, path, timeline.newest, merges, parts)
+            properties = parse_properties(files.read(PROPERTIES).decode())
+            table = Table(spark, path, timeline.newest, properties, parts)
             ways = until_end.enter_context(readers(table))
             ways |= {name: way(table) for name, way in more.items()}
         threads = [Thread(target=timeline.look, args=(ended, every / 2), daemon=True)]
@@ -99,7 +100,7 @@ def observed(
             thread.start()
         yield found
     timeline.notice()
-    found.commits, found.services = _history(read_table(StoredTable(endpoints, path)), timeline)
+    found.commits, found.services = _history(read_table(files), timeline)
 
 
 class _Timeline:

@@ -218,6 +218,19 @@ def _rot(endpoints: Endpoints, key: str) -> None:
     largest.write_bytes(_flipped(content, len(content) // 2))
 
 
+def _answer_older(endpoints: Endpoints, key: str) -> None:
+    """Replace a base file by the version before it, as a store could return it."""
+
+    def instant(of: str) -> str:
+        return of.rpartition("_")[2]
+
+    folder, _, name = key.rpartition("/")
+    group = f"{folder}/{name.partition('_')[0]}_"
+    versions = [entry.key for entry in store.list_objects(endpoints, group)]
+    before = max((of for of in versions if instant(of) < instant(key)), key=instant)
+    _put(endpoints, key, store.read(endpoints, before))
+
+
 def _flipped(content: bytes, place: int, bit: int = 0) -> bytes:
     return content[:place] + bytes([content[place] ^ 1 << bit]) + content[place + 1 :]
 
@@ -228,6 +241,7 @@ FILE_DAMAGE: dict[str, Callable[[Endpoints, str], object]] = {
     "instant_gone": store.delete,
     "page_changed": _change_page,
     "store_rotten": _rot,
+    "older_answer": _answer_older,
 }
 
 
