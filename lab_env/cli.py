@@ -414,7 +414,7 @@ def campaign(
     """Damage a running pipeline, then check its tables.
 
     A fault kills, stops or damages something, in some cases at a certain request. Then the tables
-    must agree with the ledger. The full campaign has 150 faults and takes about two hours. The
+    must agree with the ledger. The full campaign has 151 faults and takes about two hours. The
     report is in `.lab/campaign/`.
     """
     from lab_env.workbench.campaign import campaign as faults
@@ -567,6 +567,7 @@ def goto(
     """
     from lab_env.course import sections
 
+    place = sections.full_name(place)
     if len(place) > 2:
         _enter(sections.section(place), yes, browser)
         return

@@ -30,6 +30,7 @@ class Watcher(Protocol):
         """Called when the lab itself failed."""
 
 
+NO_ANSWER = object()
 REFERENCE = "<reference answer of"  # begins the file name of its code
 
 
@@ -49,13 +50,17 @@ class Exercises:
         self.checks = checks
         self.solved: set[str] = set()  # in this notebook's run
 
-    def check(self, exercise_id: str, answer: Any) -> Outcome:
+    def check(self, exercise_id: str, answer: Any = NO_ANSWER) -> Outcome:
         """Judge an answer and count it as an attempt, unless it is still a stub.
 
-        Raises a LabError for an unknown exercise and, with LAB_STRICT, for an answer that fails.
+        Raises a LabError for an unknown exercise, without an answer and, with LAB_STRICT, for an
+        answer that fails.
         """
         exercise = registry.exercise(exercise_id, self.folder)
         exercise_id, began = exercise.id, time.monotonic()
+        if answer is NO_ANSWER:
+            complete = f'lab.check("{exercise_id}", your_answer)'
+            raise LabError(f"Exercise {exercise_id} needs an answer.", f"write: {complete}")
         try:
             with explained(exercise_id, self._check_of(exercise_id)):
                 outcome = self.judge(exercise_id, answer)

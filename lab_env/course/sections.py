@@ -72,6 +72,11 @@ def sections(lesson: str) -> list[Section]:
     ]
 
 
+def full_name(place: str) -> str:
+    """Return the name with both digits of its lesson: 04.2 for 4.2."""
+    return f"0{place}" if re.fullmatch(r"\d([a-z]|\.\d)?", place) else place
+
+
 def section(name: str) -> Section:
     """Return a section (`06b`) or an exercise (`06.2`); raise a LabError if there is none."""
     lesson = name[:2]

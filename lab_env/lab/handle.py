@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import pandas as pd
 
 from lab_env.course.copies import known_demos, known_lessons
-from lab_env.course.exercises import Exercises, is_reference
+from lab_env.course.exercises import NO_ANSWER, Exercises, is_reference
 from lab_env.course.known_errors import explain_errors
 from lab_env.course.outcomes import Card, Outcome
 from lab_env.course.progress import CourseProgress
@@ -339,8 +339,12 @@ class Lab:
         """
         return damaged_files(StoredTable(self.endpoints, path))
 
-    def check(self, exercise_id: str, answer) -> Outcome:
-        """Check an answer and return the outcome, which a notebook shows as a card."""
+    def check(self, exercise_id: str, answer=NO_ANSWER) -> Outcome:
+        """Check an answer and return the outcome, which a notebook shows as a card.
+
+        Raises:
+            LabError: there is no answer, no such exercise, or the lab is not running.
+        """
         services.require_reachable(self.endpoints)
         return self.exercises.check(exercise_id, answer)
 

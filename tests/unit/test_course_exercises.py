@@ -253,6 +253,12 @@ def test_the_reference_function_is_told_from_the_learners_own(home):
     assert not is_reference("17.3", names["deliver"]) and not is_reference("17.3", ...)
 
 
+def test_a_check_without_an_answer_says_how_to_pass_one(exercises):
+    with pytest.raises(LabError, match=r"Exercise 77\.1 needs an answer") as refused:
+        exercises.check("77.1")
+    assert 'lab.check("77.1", your_answer)' in refused.value.next_step
+
+
 def test_an_unknown_exercise_names_those_of_the_lesson(exercises):
     with pytest.raises(LabError) as refused:
         exercises.check("77.4", 1)

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from lab_env.course.sections import notebook_of, recorded_seconds, section, sections
+from lab_env.course.sections import full_name, notebook_of, recorded_seconds, section, sections
 from lab_env.course.source import Lesson, read_lesson, sources
 from lab_env.platform.errors import LabError
 
@@ -38,6 +38,11 @@ def test_sections_are_numbered_and_have_each_exercise_once(lesson):
     exercises = [exercise for found in known for exercise in found.exercises]
     assert exercises == [cell.exercise for cell in LESSONS[lesson].cells if cell.exercise]
     assert {"Start", "Key points"}.isdisjoint(found.title for found in known)
+
+
+def test_the_lessons_first_digit_can_be_left_out():
+    wanted = {"4.2": "04.2", "6b": "06b", "7": "07", "04.2": "04.2", "12": "12", "12c": "12c"}
+    assert {place: full_name(place) for place in wanted} == wanted
 
 
 def test_what_is_no_section_is_refused_with_those_there_are():
