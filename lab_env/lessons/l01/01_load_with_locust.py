@@ -507,7 +507,7 @@ lab.use_reference("01.2")
 # | `constant(n)` | seconds of rest after each task | one task per n seconds, fewer when a task takes long |
 # | `constant_pacing(n)` | seconds from one start to the next | one task per n seconds |
 # | `constant_throughput(n)` | tasks per second | n tasks per second, evenly spaced |
-# | `poisson(n)` | tasks per second, on average | n tasks per second, at random moments, as real customers do |
+# | `poisson(n)` | tasks per second, on average | a random rest after each task, 1/n seconds on average; fewer when a task takes long |
 #
 # All four apply per user: a user whose tasks take longer falls behind. So never trust the rate
 # that you asked for. Measure the rate that you got.

@@ -451,7 +451,8 @@ assert read["order_id"].max() < 1.25 * len(events) / PARTITIONS
 # %% [markdown]
 # All events with the key `c-0001` hash to the same value, so they go to the same partition, and one consumer reads them
 # all, in addition to its share of the rest. The other five would finish early, and the board waits for the *slowest*. A
-# seventh consumer would not help: there is no seventh partition.
+# seventh consumer would not help: there is no seventh partition. Since Kafka 4.2 a
+# [share group](https://cwiki.apache.org/confluence/display/KAFKA/KIP-932%3A+Queues+for+Kafka) lets several consumers read one partition, without order.
 #
 # A partition that carries much more than the mean is called [**hot**](../docs/glossary.md#hot-partition).
 

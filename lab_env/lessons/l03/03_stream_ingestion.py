@@ -267,7 +267,7 @@ seen = at_rest.selectExpr(
 seen = one_of_each(lab.ledger(topic)).merge(seen).set_index("kind")
 seen.drop(columns=["partition", "offset"])
 
-# %% proof="A malformed event becomes a row of nulls, not a null row."
+# %% proof="A malformed event becomes a row with nulls, not a null row."
 assert len(seen) == 10
 assert not seen.drop("empty")["event is null"].any()  # a row of nulls is not null
 assert not seen.loc[["missing_key", "null_key"], "_corrupt is set"].any()
@@ -275,7 +275,8 @@ assert not seen.loc[["missing_key", "null_key"], "_corrupt is set"].any()
 # %% [markdown]
 # Read the table by column.
 #
-# - `event is null` finds next to nothing. Since Spark 3.0 bad JSON becomes a *row of nulls*.
+# - `event is null` finds almost nothing. What is not JSON becomes a *row of nulls*; a field of a wrong type becomes
+#   NULL alone.
 # - `_corrupt is set` finds what is not JSON, or has a wrong type. It does not find an object without an
 #   `order_id`: that is valid JSON.
 # - The last four kinds (an unknown operation, a negative amount, an impossible time, a huge message)
@@ -938,13 +939,14 @@ assert board["revenue"].sum() > books(n=5200)["revenue"].sum()
 # >   [list of changes](https://spark.apache.org/docs/3.5.7/structured-streaming-programming-guide.html#recovery-semantics-after-changes-in-a-streaming-query)
 # >   belongs to each release.
 # > - Hudi's own program for this task, [Hudi Streamer](https://hudi.apache.org/docs/hoodie_streaming_ingestion),
-# >   reads Kafka, or files on HDFS or an object store, and writes a Hudi table.
+# >   reads Kafka, files and other sources, and writes a Hudi table.
 #
 # ## Key points
 #
 # - Without a checkpoint a stream begins where `startingOffsets` says, by default at the end of the topic; with
 #   one, the checkpoint decides.
-# - Bad JSON becomes a row of nulls: test each required field, and keep what fails as dead letters.
+# - What is not JSON becomes a row of nulls, a field of a wrong type one NULL: test each required field, and keep what
+#   fails as dead letters.
 # - Two filters are opposites only if their condition is never NULL.
 # - `offsets/N` is written before a batch, `commits/N` after it; a batch without a commit is done again, with the
 #   same records.

@@ -399,7 +399,7 @@ def start_table(events, path, checkpoint):
 # given every row twice: an upsert keeps one row per key
 
 # %% [markdown]
-# **Predict:** nearly 4,000 events are valid, in about the mix of exercise 01.2. How many rows will the table
+# **Predict:** nearly 4,000 events are valid, and two of three create an order. How many rows will the table
 # have? A guess within 500 counts.
 
 # %%

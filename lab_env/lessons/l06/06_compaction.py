@@ -151,7 +151,7 @@ assert never[1].written("log") > 0.7 * never[0].written("base")
 # %% [markdown]
 # Each write adds a log to the file group that it changes, and each query reads all of them. Look at the
 # sizes: a log with 250 changed rows is nearly as large as the base file with all thousand. The base file is Parquet, compressed column by
-# column. A log keeps whole rows, as they came.
+# column. A log of such a write keeps whole rows, as they came.
 #
 # The X-ray shows why a query must read every log. All of them belong to the first base file, in one
 # **file slice**, and a query reads the newest slice.

@@ -881,7 +881,7 @@ assert defaults["hoodie.clustering.inline"] == "false"
 # ## Key points
 #
 # - Tasks × days × batches: three good decisions multiply into many small files.
-# - Every file costs a reader some five requests, however few rows it holds.
+# - Every file cost our reader some five requests, however few rows it held.
 # - File sizing keeps files few, but each write copies earlier rows; bulk insert skips it, and clustering
 #   writes all rows once more afterwards.
 # - Clustering makes storage grow; it falls after a later commit, when the cleaner may delete what was

@@ -838,7 +838,8 @@ assert timeline["requested"][1] in requested_then  # of commit 2
 assert cleans["earliest_commit_to_retain"].max() > timeline["requested"][1]
 
 # %% [markdown]
-# `earliest_commit_to_retain` is a requested time. From that commit on every file is there; older commits may lack theirs.
+# `earliest_commit_to_retain` is a requested time. From that commit on every file is there, if the cleaner counts commits or
+# hours; older commits may lack theirs.
 #
 # ### Exercise 11.5 · How may I catch up?
 #

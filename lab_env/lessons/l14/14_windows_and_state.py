@@ -608,7 +608,8 @@ print(state["watermark, minute as text"], "· removed:", removed)
 #
 # ### Exercise 14.3 · State that ends
 #
-# Write a function for revenue per customer and window, in update mode. Its state must not grow forever.
+# Write a function for revenue per customer and window, in update mode. Its state must not grow forever, and
+# a window must end as soon as no order can come any later.
 # `length` is the window's length, such as `"1 minute"`. The columns are `customer_id`, `start` (of the window)
 # and `revenue`. Orders come at most two minutes late. The lesson goes on with your function, later with windows
 # of another length.
@@ -954,9 +955,9 @@ assert len(after) == len(twin) and differ.empty
 # table holds, the batch would count twice.
 #
 # The reference orders versions by the number of orders. Without an ordering field Hudi 1.1 lets the later commit win,
-# which is right here, too: one query's batches come in order. It is even safer when the query changes: a recount that
-# finds *fewer* orders loses against the stored count, without an error. A changed query needs a new checkpoint **and
-# a new table**.
+# which is right here, too: one query's batches come in order. With one, a recount by a changed query that finds *fewer*
+# orders loses against the stored count, without an error. So a changed query needs a new checkpoint **and a new
+# table**.
 #
 # (Why not `.writeStream.format("hudi")`? Hudi's own sink adds to a table only in the output mode
 # `append`. In any other mode each batch **overwrites** the table.)
@@ -990,7 +991,7 @@ assert 0 < still_open < len(after) / 2
 # >   decide before the first batch.
 # > - On S3 a checkpoint's files are written under another name and renamed, which is slow there. Spark has an
 # >   [`AbortableStreamBasedCheckpointFileManager`](https://spark.apache.org/docs/3.5.7/cloud-integration.html)
-# >   for that store.
+# >   for that store, in the jar `spark-hadoop-cloud`.
 # > - Leave the [metadata table](https://hudi.apache.org/docs/metadata/) on in every writer of a table:
 # >   one writer that switches it off, as `DEMO_OPTIONS` do, deletes it for all.
 #

@@ -222,7 +222,7 @@ assert list(map(str, amounts["amount"])) == ["59.90", "59.90", "None", "5990.00"
 
 # %% [markdown]
 # `"59,90"` has a decimal comma. It becomes a valid amount, a hundred times too large: for a `DECIMAL` column
-# `from_json` takes the comma for a thousands separator. `59.999` is rounded. Only the amount with letters is a dead
+# `from_json`, in its default locale, takes the comma for a thousands separator. `59.999` is rounded. Only the amount with letters is a dead
 # letter, so **"not a dead letter" does not mean "right"**. (The finished pipeline, `lab_env/pipeline/messages.py`,
 # checks the JSON type and each digit, and counts each batch's unknown fields.)
 #
@@ -420,8 +420,8 @@ assert "MissingSchemaFieldException" in refusals[2]
 # - **changed:** the whole column takes over a *wider* type, one that can hold every value of the old one: `BIGINT` for
 #   `INT`, `DECIMAL(14,2)` for `DECIMAL(12,2)`, text for `DOUBLE`. `DECIMAL(12,4)` has two digits fewer before the point
 #   and is **refused**.
-# - **as before:** if the column's own type is wider, Hudi converts the values. An exception to the rule decides *amount
-#   as text*: `DECIMAL` counts as wider than text.
+# - **as before:** if the column's own type is wider, Hudi converts the values. *Amount as text* is one of these:
+#   `DECIMAL` counts as wider than text.
 #
 # So `weight` is text from now on, in every row, and nothing warned us. The next client adds the unit, `'5.0 kg'`, and is
 # accepted, too. Two questions that the shop asks daily:

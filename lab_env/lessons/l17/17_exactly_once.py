@@ -1131,8 +1131,9 @@ forget_dead_session(lab)
 
 # %% [markdown]
 # > **In production**
-# > - Your orchestrator restarts the driver, or Spark does
-# >   ([`--supervise`](https://spark.apache.org/docs/3.5.7/spark-standalone.html#launching-spark-applications)).
+# > - Your orchestrator restarts the driver: Spark's
+# >   [`--supervise`](https://spark.apache.org/docs/3.5.7/spark-standalone.html#launching-spark-applications) does not
+# >   take Python programs.
 # > - No clean-up rule of the bucket touches a checkpoint; a changed query may need a new one ([what may
 # >   change](https://spark.apache.org/docs/3.5.7/structured-streaming-programming-guide.html#recovery-semantics-after-changes-in-a-streaming-query)).
 # > - Kafka keeps messages longer than your longest outage

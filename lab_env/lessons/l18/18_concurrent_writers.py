@@ -351,7 +351,7 @@ assert one_file_after == [("O-201", "new"), ("O-202", "cancelled")]
 
 # %% [markdown]
 # Time runs from left to right. Her bar is hatched while she was frozen; the green tick is your commit, the cross her
-# error. Only writes *completed* since a writer began count as conflicts: when you compared, hers was not complete;
+# error. Only writes *completed* since a writer began count as conflicts, and compactions planned since: when you compared, hers was not complete;
 # when she did, yours was. Her data file is wasted.
 #
 # Look at the lowest lane. Each of you holds the lock **briefly**, a few times: to take an instant time, and to compare

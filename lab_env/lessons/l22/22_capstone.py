@@ -53,7 +53,7 @@ requirements(VARIANT)
 # %% [markdown]
 # ## What is wanted
 #
-# Read the card twice: it names every trap of the exam. Here are five messages: one of each version of the app, and three
+# Read the card twice: together with the phases of the exam, it names every trap. Here are five messages: one of each version of the app, and three
 # malformed ones:
 
 # %%
