@@ -1,4 +1,4 @@
-"""Lesson 15's Kafka Connect client, functions that wait for changes, and drawings.
+"""Lesson 15's shop, its Kafka Connect client, functions that wait for changes, and drawings.
 
 A change reaches Kafka a moment after its commit, because the connector must first read it from the
 log. `wait_for_connector` writes a marker to the same log and waits until it arrives in Kafka.
@@ -10,7 +10,8 @@ import json
 import time
 import urllib.error
 import uuid
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -26,7 +27,145 @@ from lab_env.platform.services import request_json
 TIMEOUT_S = 90
 MARKER = "lab"  # the prefix of the markers among the logical messages
 MB = 1024 * 1024
-ENVELOPE = ("op", "before", "after", "source.lsn")
+SHOWN = ("op", "before", "after", "source.lsn")
+
+ORDERS = """
+    CREATE TABLE orders (
+        order_id text PRIMARY KEY,
+        customer_id text NOT NULL,
+        amount numeric(12,2) NOT NULL,
+        status text NOT NULL,
+        order_date date NOT NULL,
+        updated_at timestamptz NOT NULL DEFAULT now());
+    INSERT INTO orders
+    SELECT 'O-' || i, 'C-' || i % 300, 5 + i * 37 % 9000 / 100.0,
+           (ARRAY['shipped', 'new', 'paid', 'packed'])[1 + i % 4], DATE '2026-11-20',
+           TIMESTAMPTZ '2026-11-20 09:00+00' + i * INTERVAL '1 second'
+    FROM generate_series(1, 1000) AS i;
+    CREATE TABLE signals (id text PRIMARY KEY, type text NOT NULL, data text)
+"""
+_ROW = """order_id STRING, customer_id STRING, amount STRING, status STRING, order_date INT,
+          updated_at STRING, channel STRING"""
+# The schema of a record's value, as far as the lesson needs it.
+ENVELOPE = (
+    f"op STRING, before STRUCT<{_ROW}>, after STRUCT<{_ROW}>, source STRUCT<sequence: STRING>"
+)
+# Two positions: of the last commit before the change's transaction, and of the change. Rows that an
+# incremental snapshot reads have no `source.lsn`.
+_SEQUENCE = "from_json(change.source.sequence, 'ARRAY<STRING>')"
+_COMMIT, _OWN = f"coalesce({_SEQUENCE}[0], {_SEQUENCE}[1])", f"{_SEQUENCE}[1]"
+# An expression for each column of the Hudi table.
+COLUMNS = (
+    "image.order_id",
+    "image.customer_id",
+    "CAST(image.amount AS DECIMAL(12,2)) AS amount",
+    "image.status",
+    "image.channel",  # the shop's next release will add it
+    "CAST(image.updated_at AS TIMESTAMP) AS updated_at",
+    "CAST(date_from_unix_date(image.order_date) AS STRING) AS partition_date",
+    f"CAST({_COMMIT} AS BIGINT) AS commit_lsn",
+    f"CAST({_OWN} AS BIGINT) AS lsn",
+    f"lpad({_COMMIT}, 20, '0') || '-' || lpad({_OWN}, 20, '0') AS log_position",  # sorts like both
+    "change.op",
+    "_hoodie_is_deleted",
+)
+
+
+def open_shop(lab) -> tuple:
+    """Connect to the shop's database and create its thousand orders.
+
+    Returns the connection, in autocommit mode, and a function that runs a statement and returns
+    its rows, if it has any.
+    """
+    import psycopg
+
+    db = psycopg.connect(lab.postgres(), autocommit=True)
+    db.execute(ORDERS)
+
+    def run_sql(statement: str, values: Sequence | None = None):
+        cursor = db.execute(statement.encode(), values)
+        return cursor.fetchall() if cursor.description else None
+
+    return db, run_sql
+
+
+class NightlyJob:
+    """A job that copies the orders that have changed since its last run, and upserts them by key.
+
+    `rows` is its copy: the newest version of each order that it has selected.
+    """
+
+    def __init__(self, run_sql: Callable):
+        self._run_sql = run_sql
+        self._last_run: object = "-infinity"
+        self._copy: dict[str, tuple] = {}
+
+    def run(self) -> int:
+        """Run the job once; return the number of rows that it selected."""
+        began = self._run_sql("SELECT now()")[0][0]
+        query = "SELECT * FROM orders WHERE updated_at > %s"
+        selected = self._run_sql(query, [self._last_run])
+        self._copy |= {row[0]: row for row in selected}
+        self._last_run = began
+        return len(selected)
+
+    @property
+    def rows(self) -> list[tuple]:
+        return [*self._copy.values()]
+
+
+def records_of(lab, topic: str, first: int = 0):
+    """Return the records of a topic with one partition, from an offset on, as Spark reads them."""
+    reader = lab.spark.read.format("kafka").option("subscribe", topic)
+    reader = reader.option("kafka.bootstrap.servers", lab.endpoints.kafka_bootstrap)
+    return reader.option("startingOffsets", json.dumps({topic: {"0": first}})).load()
+
+
+def differences(run_sql: Callable, rows: Iterable[Sequence]) -> dict[str, list[tuple]]:
+    """Compare a copy of the orders, row by row, with the database.
+
+    `rows` start with order_id, customer_id, amount, status and order date. Returns the rows that
+    only the database has, and those that only the copy has.
+    """
+    database = Counter(map(_order, run_sql("SELECT * FROM orders")))
+    copy = Counter(map(_order, rows))
+    return {
+        "only in the database": sorted((database - copy).elements()),
+        "only in the copy": sorted((copy - database).elements()),
+    }
+
+
+def _order(row: Sequence) -> tuple:
+    return (*row[:4], str(row[4]))
+
+
+def board(run_sql: Callable, **copies: Iterable[Sequence]) -> pd.DataFrame:
+    """Return the revenue by status, from the database and from each copy of its orders."""
+    sums = {"database": run_sql("SELECT * FROM orders"), **copies}
+    found: dict[str, dict[str, Decimal]] = {name: {} for name in sums}
+    for name, rows in sums.items():
+        for _, _, amount, status, *_ in rows:
+            found[name][status] = found[name].get(status, Decimal(0)) + amount
+    return pd.DataFrame(found).fillna(Decimal(0)).sort_index()
+
+
+def connection(lab, db) -> dict[str, str]:
+    """Return those lines of the connector's configuration that are the same for any table."""
+    return {
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "database.hostname": db.info.host,
+        "database.port": str(db.info.port),
+        "database.user": db.info.user,
+        "database.password": "${env:POSTGRES_PASSWORD}",  # Connect reads it from its environment
+        "database.dbname": db.info.dbname,
+        "topic.prefix": lab.namespace,
+        "plugin.name": "pgoutput",  # PostgreSQL's own way to decode its log
+        "publication.name": "orders",
+        "publication.autocreate.mode": "filtered",  # publish the listed tables, not all
+        "signal.data.collection": "public.signals",
+        "topic.creation.default.partitions": "1",
+        "topic.creation.default.replication.factor": "1",
+    }
 
 
 class Connect:
@@ -171,9 +310,33 @@ def _arrived(consumer, sent: set[str], seconds: float) -> bool:
     return False
 
 
+def read_again(lab, db, order_id: str) -> None:
+    """Request an incremental snapshot of one order; return when its record is in the topic.
+
+    The record is the topic's next one. The connection `db` must be in autocommit mode.
+    """
+    topic = lab.topic("public.orders")
+    end = end_of(lab, topic)
+    condition = {"data-collection": "public.orders", "filter": f"order_id = '{order_id}'"}
+    request = {
+        "type": "incremental",
+        "data-collections": ["public.orders"],
+        "additional-conditions": [condition],
+    }
+    signal = [uuid.uuid4().hex, "execute-snapshot", json.dumps(request)]
+    db.execute("INSERT INTO signals VALUES (%s, %s, %s)", signal)
+    wait_for_records(lab, topic, end + 1)
+
+
 def end_of(lab, topic: str) -> int:
     """Return the end offset of a topic with one partition."""
     return topic_end_offsets(lab.endpoints.kafka_bootstrap, topic)[0]
+
+
+def wait_for_snapshot(lab, db, topic: str, end: int) -> None:
+    """Wait until the connector follows the log, and until the topic's end offset is `end`."""
+    wait_for_connector(lab, db)
+    wait_for_records(lab, topic, end)
 
 
 def wait_for_records(lab, topic: str, end: int) -> None:
@@ -188,9 +351,9 @@ def wait_for_records(lab, topic: str, end: int) -> None:
 
 def show(records) -> pd.DataFrame:
     """Return the key and envelope fields of change records; NULL values stay NULL."""
-    parts = [f"get_json_object(CAST(value AS STRING), '$.{part}')" for part in ENVELOPE]
+    parts = [f"get_json_object(CAST(value AS STRING), '$.{part}')" for part in SHOWN]
     rows = records.selectExpr("offset", "CAST(key AS STRING)", *parts)
-    return rows.toDF("offset", "key", *(part.rpartition(".")[2] for part in ENVELOPE)).toPandas()
+    return rows.toDF("offset", "key", *(part.rpartition(".")[2] for part in SHOWN)).toPandas()
 
 
 def be_busy(db) -> None:
@@ -240,13 +403,11 @@ def checkpoint_until_lost(db, slot: str) -> None:
 
 @dataclass(frozen=True)
 class Lane:
-    """A transaction and its positions in the log."""
+    """A transaction or a read, and what it did at which positions of the log."""
 
-    name: str  # what the transaction did
-    now: datetime  # result of `now()` in it
-    began: Decimal  # position of the log when it began
-    changed: int  # LSN of its change
-    committed: Decimal  # position of the log after its commit
+    name: str
+    events: Sequence[tuple[str, Decimal | int]]  # in sequence
+    now: datetime | None = None  # result of `now()` in the transaction
 
 
 def draw_lanes(lanes: Sequence[Lane]) -> str:
@@ -254,34 +415,59 @@ def draw_lanes(lanes: Sequence[Lane]) -> str:
 
     The axis shows the events in sequence, not to scale, because an idle log hardly grows.
     """
+    # A change begins where the commit before it ends, so at one position it comes last.
     events = sorted(
-        event
-        for lane in lanes
-        for event in (
-            # A change begins where the commit before it ends, so at one position it comes last.
-            (int(lane.began), 0, lane.now, lane.name, "begins"),
-            (lane.changed, 1, lane.now, lane.name, "changes O-17"),
-            (int(lane.committed), 0, lane.now, lane.name, "commits"),
-        )
+        (int(position), what not in ("begins", "commits"), number, what)
+        for number, lane in enumerate(lanes)
+        for what, position in lane.events
     )
-    place = {(name, what): number for number, (*_, name, what) in enumerate(events)}
+    place = {(number, what): x for x, (*_, number, what) in enumerate(events)}
     figure, axes = new_chart(
-        "Two transactions, one order", "position of the log (LSN)", "", width=7.6, height=2.6
+        "Who was last?", "position of the log (LSN), not to scale", "", width=7.6, height=2.6
     )
-    for row, lane in enumerate(reversed(lanes)):
-        colour = (GREEN, BLUE)[row % 2]
-        ends = [place[lane.name, "begins"], place[lane.name, "commits"]]
-        axes.plot(ends, [row, row], color=colour, linewidth=8, alpha=0.45)
-        marks = (("begins", "o", 7), ("changes O-17", "D", 10), ("commits", "s", 9))
-        for what, marker, size in marks:
-            x = place[lane.name, what]
+    for number, lane in enumerate(lanes):
+        row, colour = len(lanes) - 1 - number, (BLUE, GREEN)[number % 2]
+        xs = [place[number, what] for what, _ in lane.events]
+        axes.plot([xs[0], xs[-1]], [row, row], color=colour, linewidth=8, alpha=0.45)
+        for (what, _), x in zip(lane.events, xs, strict=True):
+            marker, size = {"begins": ("o", 7), "commits": ("s", 9)}.get(what, ("D", 10))
             axes.plot(x, row, marker, color=INK if what == "begins" else colour, markersize=size)
             axes.annotate(what, (x, row - 0.4), color=INK, fontsize=9, ha="center")
-        clock = f"now() = {lane.now:%H:%M:%S.%f}"[:-3]
-        axes.annotate(clock, (ends[0], row + 0.24), color=INK, fontsize=9, ha="center")
+        if lane.now:
+            clock = f"now() = {lane.now:%H:%M:%S.%f}"[:-3]
+            axes.annotate(clock, (xs[0], row + 0.24), color=INK, fontsize=9, ha="center")
     axes.set_yticks(range(len(lanes)), [lane.name for lane in reversed(lanes)])
-    axes.set_xticks(range(len(events)), [f"{event[0]:,}" for event in events])
+    axes.set_xticks(range(len(events)), [f"{position:,}" for position, *_ in events])
     axes.set(ylim=(-0.6, len(lanes) - 0.4), xlim=(-0.7, len(events) - 0.5))
+    return svg(figure)
+
+
+def draw_chain() -> str:
+    """Draw the programs between the database and the lake, with the bookmark that each keeps."""
+    boxes = (
+        ("PostgreSQL", "rows and log", "the slot"),
+        ("Kafka Connect", "Debezium", "Connect's offsets"),
+        ("Kafka", "one topic\nfor a table", ""),
+        ("Spark", "a stream", "the checkpoint"),
+        ("lake", "a Hudi table", ""),
+    )
+    figure, axes = new_chart("From the database to the lake", "", "", width=7.6, height=1.9)
+    for x, (name, what, bookmark) in enumerate(boxes):
+        axes.barh(0, 0.72, left=x, height=1, color=BLUE if bookmark else GREY, alpha=0.35)
+        axes.annotate(
+            name, (x + 0.36, 0.25), ha="center", va="center", weight="bold", color=INK, fontsize=9
+        )
+        axes.annotate(what, (x + 0.36, -0.2), ha="center", va="center", color=INK, fontsize=9)
+        if x:
+            arrow = {"arrowstyle": "->", "color": INK}
+            axes.annotate("", (x, 0), (x - 0.28, 0), arrowprops=arrow)
+        if bookmark:
+            axes.plot(x + 0.36, -0.72, "^", color=VERMILION, markersize=9)
+            axes.annotate(
+                bookmark, (x + 0.36, -1.1), ha="center", va="center", color=INK, fontsize=9
+            )
+    axes.set(xlim=(-0.05, len(boxes) - 0.2), ylim=(-1.35, 0.6))
+    axes.axis("off")
     return svg(figure)
 
 
