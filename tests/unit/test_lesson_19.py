@@ -1,6 +1,7 @@
 """Lesson 19: hidden days, scenarios for alerts, accepted forms of answers, and charts with gaps."""
 
 import random
+import socket
 import subprocess
 from decimal import Decimal
 
@@ -16,14 +17,12 @@ from lab_env.lessons.l19.checks import FAULTS, as_rules, by_partition, days_of, 
 from lab_env.lessons.l19.figures import (
     books_of,
     draw_over_time,
-    metric_lines,
     scrape_config,
     wait_until,
 )
 from lab_env.lessons.l19.tickets import (
     CAUSES,
     NO_COMPACTION,
-    NOT_EXECUTED,
     NOT_LOOKED_UP,
     SAVEPOINT,
     Evidence,
@@ -121,7 +120,6 @@ def test_every_cause_has_something_said_against_it():
         Evidence(
             "E", NOT_LOOKED_UP, 20261120120000000, logs=0, doubled=lambda: 40, merge_on_read=False
         ),
-        Evidence("F", NOT_EXECUTED, 20261120120000000, pending=2, planned=True, logs=0),
     ):
         assert all(evidence.against(cause) for cause in CAUSES)
 
@@ -155,10 +153,13 @@ def test_pages_become_scrape_jobs():
     assert (job["job_name"], job["metrics_path"]) == ("spark", "/metrics/prometheus/")
 
 
-def test_a_page_gives_the_lines_that_are_asked_for(tmp_path):
+def test_a_page_that_is_silent_gives_no_answer(tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as silent:  # accepts, and sends nothing
+        page = f"http://127.0.0.1:{silent.getsockname()[1]}/"
+        assert figures.answer_of(page, seconds=0.1) == "no answer within 0.1 s"
     page = tmp_path / "page"
-    page.write_text("# HELP a text\na_total 1\nb_total 2\n")
-    assert metric_lines(page.as_uri(), "a_") == ["a_total 1"]
+    page.write_text("some text")
+    assert figures.answer_of(page.as_uri()).startswith("status")
 
 
 def test_a_gap_in_a_series_stays_a_gap_in_its_line(monkeypatch):

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -83,13 +82,6 @@ def scrape_config(pages: Mapping[str, str], namespace: str) -> str:
     return yaml.safe_dump({"scrape_configs": jobs}, sort_keys=False)
 
 
-def metric_lines(page: str, *words: str) -> list[str]:
-    """Return a metrics page's samples that match one of the words, without comments."""
-    with urlopen(page, timeout=5) as answer:
-        lines = answer.read().decode().splitlines()
-    return [line for line in lines if line[:1] != "#" and re.search("|".join(words), line)]
-
-
 def show_numbers(numbers: pd.DataFrame):
     """Return rows of `lab.pipeline_metrics()` as a table with one column per pipeline."""
     extra = [name for name in ("partition", "part", "recorded_in") if name in numbers.columns]
@@ -128,10 +120,36 @@ def draw_over_time(
             since = [second - begin for second in whole]
             panel.plot(since, values, style, color=colour, drawstyle="steps-post", label=name)
         panel.margins(y=0.2)
-        panel.set_ylim(bottom=0)
-        panel.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
+        panel.set_ylim(0, max(1.2, panel.get_ylim()[1]))
+        if len(lines) > 1:
+            panel.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     axes[-1].set_xlabel("seconds; shaded: the JVM is frozen")
     return svg(figure)
+
+
+def draw_witnesses(lab, freeze: tuple[float, float]) -> str:
+    """Draw what three witnesses said of the lesson's stream before, during and after a freeze."""
+    begin, end = freeze
+    lag = f'pipeline_lag_messages{{namespace="{lab.namespace}", pipeline="orders"}}'
+    asked = {
+        "The process: does Spark's page answer? 1 is yes": 'up{job="spark"}',
+        "Its last report: messages behind": "shop_messages_behind",
+        "From outside: unread messages": f"sum(last_over_time({lag}[5s]))",
+    }
+    panels = {}
+    for title, promql in asked.items():
+        found = lab.prometheus.query_range(promql, time.time() - begin + 8)
+        panels[title] = {title: found[found["time"].astype(float) < end + 8]}
+    return draw_over_time(panels, [freeze])
+
+
+def answer_of(page: str, seconds: float = 3) -> str:
+    """Return what somebody sees who waits some seconds for a web page."""
+    try:
+        with urlopen(page, timeout=seconds) as answer:
+            return f"status {answer.status}"
+    except OSError:
+        return f"no answer within {seconds:g} s"
 
 
 def books_of(sends: Iterable[Send]) -> list[tuple]:
@@ -155,22 +173,26 @@ def books_of(sends: Iterable[Send]) -> list[tuple]:
     ]
 
 
-def draw_board(board: pd.DataFrame, oldest_unread: float, firing: bool) -> str:
-    """Draw the shop's board with its alert lamp.
+def draw_board(rows: pd.DataFrame, lamp: tuple[str, str] | None = None) -> str:
+    """Draw the shop's board as it is read now.
 
     Args:
-        board: table with the columns `status` and `revenue`.
-        oldest_unread: age of the oldest unread message, seconds.
+        rows: orders with the columns `status` and `amount`.
+        lamp: colour and text of the board's lamp; None for a board that has none.
     """
     figure, (axes,) = new_panels(["Revenue by status"], width=6.4, height=2.4)
-    table = board.sort_values("revenue")
-    axes.barh(table["status"], table["revenue"].astype(float), color=BLUE)
+    revenue = rows.groupby("status")["amount"].sum().astype(float).sort_values()
+    axes.barh(revenue.index, revenue, color=BLUE)
     axes.set_xlabel("euro")
-    colour, text = (VERMILION, "late: somebody is called") if firing else (GREEN, "fresh")
-    waited = f"oldest unread message {oldest_unread:.0f} s"
-    at = f"{datetime.now(UTC):%H:%M:%S} UTC"
+    colour, text = lamp or ("", "")
+    light = f"<span style='color:{colour};font-size:1.6em'>●</span> <b>{escape(text)}</b> · "
     return (
-        f"<div>{svg(figure)}<div style='font-family:sans-serif'>"
-        f"<span style='color:{colour};font-size:1.6em'>●</span> <b>{escape(text)}</b>"
-        f" <small>· {escape(waited)} · {at}</small></div></div>"
+        f"<div>{svg(figure)}<div style='font-family:sans-serif'>{light if lamp else ''}"
+        f"<small>{len(rows)} orders · {datetime.now(UTC):%H:%M:%S} UTC</small></div></div>"
     )
+
+
+def lamp_of(oldest_unread: float, firing: bool) -> tuple[str, str]:
+    """Return colour and text of the lamp: is a customer waiting, and for how many seconds?"""
+    said = "late: somebody is called" if firing else "fresh"
+    return VERMILION if firing else GREEN, f"{said}, oldest unread message {oldest_unread:.0f} s"

@@ -91,7 +91,7 @@ class Scenario:
             _row('pipeline_watched{job="pipeline"}', self._outside(_always(2))),
             of_exporter("pipeline_oldest_unread_seconds", late, other, OTHER_PIPELINE),
             _row('up{job="pipeline",instance="exporter"}', _up(self.no_exporter)),
-            *(of_page("up", job, _up(self.no_spark)) for job in ("spark", "hudi")),
+            of_page("up", "spark", _up(self.no_spark)),
             # The listener's number lives in the notebook: when Spark hangs, it stays as it was.
             of_page("up", "notebook", _up(NEVER)),
             of_page("shop_messages_behind", "notebook", ["0"] * (SECONDS + 1)),

@@ -1,4 +1,4 @@
-"""The six tickets of exercise 19.4: causes each fault by a real operation, and measures it.
+"""The five tickets of exercise 19.4: causes each fault by a real operation, and measures it.
 
 The faults are in copies, or in the tickets' own tables and topics; the lesson's stream is not
 affected.
@@ -16,7 +16,6 @@ from lab_env.lessons.l19.batch_tickets import (
     LOAD,
     doubled_rows,
     load_without_lookup,
-    plan_without_executing,
 )
 from lab_env.lessons.table_copies import overlay_table
 from lab_env.pipeline import parsing
@@ -30,7 +29,6 @@ TOO_SLOW, NOT_READ = "writer too slow", "partition not read"
 REPLACED, NO_COMPACTION = "checkpoint replaced", "no compaction"
 SAVEPOINT, UNFINISHED = "savepoint kept", "write left unfinished"
 NOT_LOOKED_UP, MOVED = "keys not looked up", "partition value changed"
-NOT_EXECUTED = "plan not executed"
 CAUSES = (
     TOO_SLOW,
     NOT_READ,
@@ -40,22 +38,20 @@ CAUSES = (
     UNFINISHED,
     NOT_LOOKED_UP,
     MOVED,
-    NOT_EXECUTED,
 )
 
 COMPLAINTS = {
-    "A": "Sales: paid orders stay 'new' on our board. (It asks read-optimised, to be quick.)",
+    "A": "Sales: paid orders stay 'new' on our board. Its query is read-optimised.",
     "B": "Support: customers ask for orders that the table does not have. Lag 0, no error.",
-    "C": "Finance: the store bills more for this table than last month. It has no row more.",
-    "D": "Couriers: a third of the orders never comes. The others are on time.",
+    "C": "Finance: the store bills more for this table than last month. It has no more rows.",
+    "D": "Couriers: a third of the orders never arrives. The others are on time.",
     "E": (
-        "Accounts: the day's sum is too high. Every order that we look up is right. "
-        "(A look-up takes the newest row.)"
+        "Accounts: the day's sum is too high. Every order that we look up is right: the look-up "
+        "takes the newest row."
     ),
-    "F": "Returns: our nightly correction has failed since Tuesday. New orders arrive all right.",
 }
 NAMES = tuple(COMPLAINTS)
-WITH_STREAM, WITH_TABLE = "ABD", "ABCEF"
+WITH_STREAM, WITH_TABLE = "ABD", "ABCE"
 LIVE = "orders"  # the lesson's own table and checkpoint
 EVENTS_OF_D = 300
 MEASURED_S = 20
@@ -80,7 +76,7 @@ def topic_of(lab, name: str) -> str:
 def hand_over(
     lab, query, options: dict[str, str], sends: Sequence, sent: int, more: int
 ) -> pd.DataFrame:
-    """Cause the faults of all six tickets, and let the exporter watch the tickets' streams.
+    """Cause the faults of all five tickets, and let the exporter watch the tickets' streams.
 
     Args:
         query: the lesson's own stream, which has read all messages; its table is not compacted.
@@ -90,8 +86,8 @@ def hand_over(
 
     Returns:
         One row per ticket: complaint, topic, checkpoint, table, `says_behind`, the lag in messages
-        that the stream itself reports, and `job`, a line of the job's settings or log; fields that
-        do not apply are empty.
+        that the stream itself reports, and `job`, a line of the job's settings; fields that do not
+        apply are empty.
     """
     live = lab.path(LIVE)
     overlay_table(lab, live, table_of(lab, "B"))
@@ -102,10 +98,7 @@ def hand_over(
     says = {"B": _replace_checkpoint(lab, options)}
     _keep_a_savepoint(lab, options)
     says["D"] = _read_two_of_three(lab, sends)
-    jobs = {
-        "E": f"the load's settings: {load_without_lookup(lab, options, table_of(lab, 'E'))}",
-        "F": f"the correction's log: {plan_without_executing(lab, options, table_of(lab, 'F'))}",
-    }
+    jobs = {"E": load_without_lookup(lab, options, table_of(lab, "E"))}
     rows = [
         (name, text, topic_of(lab, name), checkpoint_of(lab, name), table_of(lab, name))
         for name, text in COMPLAINTS.items()
@@ -117,7 +110,7 @@ def hand_over(
         )
     columns = ["ticket", "complaint", "topic", "checkpoint", "table"]
     tickets = pd.DataFrame(rows, columns=columns).set_index("ticket")
-    tickets.loc[["C", "E", "F"], ["topic", "checkpoint"]] = ""
+    tickets.loc[["C", "E"], ["topic", "checkpoint"]] = ""
     tickets.loc["D", "table"] = ""
     for name in WITH_STREAM:
         table = {"table": table_of(lab, name)} if name != "D" else {}
@@ -205,7 +198,6 @@ class Evidence:
     checkpoint_batch: int | None = None  # newest batch that the checkpoint has committed
     savepoints: int = 0
     pending: int = 0  # number of instants that are not complete
-    planned: bool = False  # True if the timeline has a clustering plan that waits
     # Reads the table: number of orders that have several rows in one partition.
     doubled: Callable[[], int] = lambda: 0
     merge_on_read: bool = True  # True if the table may have logs
@@ -219,7 +211,6 @@ class Evidence:
             NO_COMPACTION: "Its number is how many logs a query merges, of all days",
             SAVEPOINT: "Its number is the instant that the savepoint keeps",
             NOT_LOOKED_UP: "Its number is the instant of the commit that added the second rows",
-            NOT_EXECUTED: "Its number is the instant of the plan",
         }[self.cause]
 
     @property
@@ -236,7 +227,6 @@ class Evidence:
             NOT_LOOKED_UP: (
                 f"{self.name}: {self.doubled()} orders have a second row, added by {self.number}."
             ),
-            NOT_EXECUTED: f"{self.name}: the plan {self.number} blocks updates.",
         }[self.cause]
 
     def against(self, cause: str) -> str:
@@ -250,20 +240,10 @@ class Evidence:
             REPLACED: self._batches(),
             NO_COMPACTION: self._logs(),
             SAVEPOINT: no_table or f"its table has {self.savepoints} savepoints.",
-            UNFINISHED: no_table or self._pending(),
+            UNFINISHED: no_table or f"its timeline has {self.pending} pending instants.",
             NOT_LOOKED_UP: no_table or self._rows(),
             MOVED: no_table or self._rows(),
-            NOT_EXECUTED: no_table or "no plan waits on its timeline.",
         }[cause]
-
-    def _pending(self) -> str:
-        counted = f"its timeline has {self.pending} pending instants"
-        if not self.planned:
-            return f"{counted}."
-        return (
-            f"{counted}. The older one is a plan, which has begun nothing. The newer one is the "
-            "last correction: it wrote no file, and the next write rolls it back."
-        )
 
     def _rows(self) -> str:
         doubled = self.doubled()
@@ -303,15 +283,12 @@ def evidence_of(lab) -> dict[str, Evidence]:
         known = max(batch.number for batch in batches)
         facts[name] |= {"lag": _lag(lab, name, batches), "checkpoint_batch": known}
     kept = [i.requested for i in pictures["C"].instants if i.action == "savepoint"]
-    # Also right after somebody has executed the plan.
-    plans = [i.requested for i in pictures["F"].instants if i.action == "clustering"]
     proofs = {
         "A": (NO_COMPACTION, facts["A"]["logs"]),
         "B": (REPLACED, facts["B"]["table_batch"]),
         "C": (SAVEPOINT, int(kept[0])),
         "D": (NOT_READ, max(facts["D"]["lag"].values())),
         "E": (NOT_LOOKED_UP, _load_of(pictures["E"], doubled_rows(lab, table_of(lab, "E")))),
-        "F": (NOT_EXECUTED, int(plans[0])),
     }
     return {name: Evidence(name, *proof, **facts[name]) for name, proof in proofs.items()}
 
@@ -335,7 +312,6 @@ def _facts(picture: Snapshot) -> dict:
         "table_batch": max(map(int, checkpoints), default=None),
         "savepoints": sum(i.action == "savepoint" for i in picture.instants),
         "pending": sum(i.state != "completed" for i in picture.instants),
-        "planned": any(action == "clustering" for _, _, action in picture.planned),
         "merge_on_read": picture.table_type == "MERGE_ON_READ",
     }
 

@@ -53,7 +53,8 @@ def compared(run: dict) -> pd.DataFrame:
 def knobs_chart(run: dict) -> str:
     """Return a chart (SVG) of each setting's effect on each metric: ratio of the medians.
 
-    A filled dot means that the rounds do not overlap.
+    A filled dot means that the rounds do not overlap or, where both settings have one round, that a
+    count differs by more than `COUNT_NOISE`.
     """
     found = compared(run)
     titles = [f"{knob}: {turned}" for knob, (_, _, turned) in KNOBS.items()]
