@@ -422,11 +422,9 @@ assert 6 < seconds_to_fire < 30 and lab.prometheus.query(f"{UNREAD} > 5").empty
 
 # %%
 waited = lab.prometheus.query_range(UNREAD, seconds=time.time() - began + 8)
+picture = draw_over_time({"Seconds that a customer has waited": {"": waited}}, [(began, thawed)])
 console = f"<a href='{lab.prometheus.console}' target='_blank'>The console of this pipeline</a>"
-HTML(
-    draw_over_time({"Seconds that a customer has waited": {"age": waited}}, [(began, thawed)])
-    + console
-)
+HTML(f"<div>{picture}</div>{console}")
 
 # %% [markdown]
 # The delay is five seconds to the limit, the time in your `for`, and a second or two for the scrapes. A longer `for`
@@ -485,7 +483,7 @@ from pyspark.sql import functions as F
 from lab_env.lessons.l19.checks import BOOKS_DDL
 
 books = spark.createDataFrame(books_of(sends[:900]), BOOKS_DDL)
-books.show()
+books.show(truncate=False)
 
 # %% [markdown]
 # ### Exercise 19.3 · Does the table agree with the books?
@@ -934,7 +932,7 @@ print(run["made"][:10], "on", run["cores"], "cores:", run["size"])
 print("an order is visible after", sorted(live["visible after s"]), "seconds")
 HTML(knobs_chart(run))
 
-# %% name="six-settings" proof="More buckets: more files; a longer interval: fewest requests, latest rows."
+# %% name="six-settings" proof="More buckets: more files; a longer commit interval: the fewest requests."
 assert requests.loc["shuffle tasks", "verdict"] == "higher"
 assert requests.loc["buckets", "verdict"] == "higher"
 assert knobs.loc[("shuffle tasks", "files"), "ratio"] == 1
@@ -950,9 +948,8 @@ asked = knobs.xs("query requests", level="metric")["from"]
 assert asked["buckets"] > asked["delta commits"]  # without compaction, and with one after two
 assert requests.loc["commit interval", "verdict"] == "lower"
 assert requests["ratio"].idxmin() == "commit interval"
-assert knobs.loc[("commit interval", "visible after s"), "ratio"] > 1
 assert live["visible after s"].min() > 1  # with a batch every 2 seconds
 
 # %% [markdown]
-# A full dot is a count that differs by more than 5 percent, an empty one is everything else. Nearly all settings ran for
-# one round only. One round cannot tell whether a difference in time is real.
+# A full dot is a count that differs by more than 5 percent. All else is an empty dot. Each ratio compares one round with
+# one round, and one round cannot tell whether a difference in time is real: neither a shorter batch nor a later row.

@@ -120,7 +120,8 @@ def draw_over_time(
             since = [second - begin for second in whole]
             panel.plot(since, values, style, color=colour, drawstyle="steps-post", label=name)
         panel.margins(y=0.2)
-        panel.set_ylim(0, max(1.2, panel.get_ylim()[1]))
+        top = max(1.2, panel.get_ylim()[1])
+        panel.set_ylim(-top / 20, top)  # a line at 0 stays visible
         if len(lines) > 1:
             panel.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0))
     axes[-1].set_xlabel("seconds; shaded: the JVM is frozen")
