@@ -258,7 +258,7 @@ unread(ends, batches)
 #
 # The shop promises: *95 percent of the time the oldest unread order is younger than 5 seconds.* Such a promise is
 # a [**service level objective**](../docs/glossary.md#service-level-objective) (SLO). This one allows 72 minutes a
-# day. The exporter measures the age, too. Look at what each line of PromQL returns while the stream keeps up:
+# day. The exporter measures this age. Look at what each line of PromQL returns while the stream keeps up:
 
 # %%
 from lab_env.lessons.l19.figures import wait_until
@@ -822,7 +822,7 @@ for found in (before, after):
 writes = [lab.xray(table_e).commit(at) for at in sorted(lab.xray(table_e).completed_writes)]
 print("E:", *[(write.operation, write.inserted, write.updated) for write in writes])
 
-# %% proof="A's logs hide changes, B and D say that they keep up, C stores more than a query reads."
+# %% proof="A's logs hide changes, B and D say 0, C stores more than it uses, an upsert mends E."
 assert still_new["read_optimized"] > still_new["snapshot"]
 assert {float(said) for said in tickets["says_behind"].loc[["B", "D"]]} == {0}
 (savepoint_of_c,) = [i.requested for i in of_c.instants if i.action == "savepoint"]
@@ -831,8 +831,6 @@ kept_files = {file.name for file in of_c.files if file.instant == savepoint_of_c
 assert kept_files and not kept_files & in_use_files
 with_files = {file.instant for file in of_c.files}
 assert [w in with_files for w in sorted(of_c.completed_writes)] == [True, False, True, True]
-
-# %% proof="An upsert into a new table keeps E's newest rows."
 newest = before.sort_values("order_ts").drop_duplicates("order_id", keep="last")
 assert len(before) == len(newest) + 40 and len(after) == len(newest)
 assert after["amount"].sum() == newest["amount"].sum() < before["amount"].sum()
@@ -900,7 +898,8 @@ spark.stop()
 # > - Hudi publishes numbers of its writes, too. Its Prometheus [reporter](https://hudi.apache.org/docs/metrics) has no
 # >   password: put a firewall in front, or push to a gateway.
 # > - Never delete a file of the timeline to get rid of an instant that is *requested* or *inflight* for hours. Find out
-# >   who began it. The next write rolls a dead write back (lesson 18); a plan has to be executed (07).
+# >   who began it. With one writer, the next write rolls a dead write back (lesson 18). A plan has to be
+# >   executed (07).
 #
 # ## Key points
 #
@@ -951,5 +950,5 @@ assert requests["ratio"].idxmin() == "commit interval"
 assert live["visible after s"].min() > 1  # with a batch every 2 seconds
 
 # %% [markdown]
-# A full dot is a count that differs by more than 5 percent. All else is an empty dot. Each ratio compares one round with
-# one round, and one round cannot tell whether a difference in time is real: neither a shorter batch nor a later row.
+# A full dot is a count that differs by more than 5 percent. All else is an empty dot. In the recorded run each ratio compares
+# one round with one round. That cannot tell whether a difference in time is real: neither a shorter batch nor a later row.
