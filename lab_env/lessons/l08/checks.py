@@ -1,4 +1,4 @@
-"""Checks of lesson 08: index look-ups, the record index, moved orders, data skipping."""
+"""Checks of lesson 08: index look-ups, moved orders, data skipping."""
 
 import random
 import re
@@ -7,8 +7,9 @@ from functools import cache
 
 from pyspark.sql import functions as F
 
-from lab_env.course.answers import as_int, as_pair, kind_of
+from lab_env.course.answers import as_frame, as_int, as_pair, as_rows, kind_of
 from lab_env.course.checking import check, expect
+from lab_env.lessons.l08.cards import File, cards, deal
 from lab_env.lessons.l08.figures import metadata_parts, watch_lookup
 from lab_env.lessons.rows import (
     expect_rows,
@@ -37,7 +38,6 @@ LISTED = {
     "hoodie.metadata.index.column.stats.file.group.count": "1",
     "hoodie.metadata.index.column.stats.column.list": "order_id,amount,order_ts",
 }
-FEW_FILES = 10  # the list's file groups by default; `LISTS` asks for one
 
 
 @check("08.1")
@@ -87,40 +87,65 @@ def upserts_by_index(lab, upsert):
 
 
 @check("08.2")
-def writes_listed(lab, write_listed):
-    """Let the function write four orders, then delete one with a row that has another day."""
-    path = lab.scratch("listed")
-    first = _orders(lab, "id < 5", "new", f"IF(id IN (1, 3), '{OLD}', '{NEW}')", 10)
-    write_listed(first, path, "bulk_insert")
-    expect(lab.files(path), "Your function wrote nothing to the path that it was given.")
-    parts = metadata_parts(lab.xray(path))
-    expect(
-        "record_index" in parts.index,
-        "After your write the metadata table has {}: none lists the keys. Which option makes the "
-        "table keep the list?",
-        f"the parts {named(parts.index)}" if len(parts) else "no part",
+def plays_the_index(lab, files_to_search):
+    """Let the function choose cards, for each index with other files and keys."""
+    for index in ("SIMPLE", "BLOOM", "GLOBAL_BLOOM"):
+        files, batch = deal(lab.spark)
+        frame = as_frame(files_to_search(cards(lab.spark, files, batch), index))
+        expect(
+            sorted(map(str, frame.columns)) == ["file", "order_id"],
+            "Asked for {}, your function returned the columns {}. Return order_id and file.",
+            index,
+            named(frame.columns),
+        )
+        chosen = as_rows(frame, ("order_id", "file"))
+        expect(len(chosen) == len(set(chosen)), "A file is searched once for each key, not twice.")
+        _expect_right_files(index, files, batch, set(chosen))
+    return (
+        "Your rule searched every file that can have the key, and no file that it could rule out."
     )
-    expect(
-        parts["record_index"] < FEW_FILES,
-        "The list is there, in {} objects: your write did not get `LISTS`, which keeps its parts "
-        "small.",
-        parts["record_index"],
+
+
+def _expect_right_files(index: str, files: list[File], batch: dict[str, str], chosen: set) -> None:
+    known = {(key, file.name) for key in batch for file in files}
+    expect(chosen <= known, "{}: your function returned a key or a file that has no card.", index)
+    for key, day in batch.items():
+        right = {file.name for file in files if _must_search(index, file, key, day)}
+        mine = {name for other, name in chosen if other == key}
+        for file in files:
+            if file.name in mine - right:
+                reason = _why_in_vain(index, file, key, day)
+            elif file.name in right - mine:
+                reason = _why_needed(index, file, day, bool(right & mine))
+            else:
+                continue
+            done = "searched in vain" if file.name in mine else "not searched"
+            expect(False, "{}: file {} was {} for {}. {}", index, file.name, done, key, reason)
+
+
+def _must_search(index: str, file: File, key: str, day: str) -> bool:
+    maybe = file.low <= key <= file.high and file.bloom.mightContain(key)
+    return (index == "GLOBAL_BLOOM" or file.day == day) and (index == "SIMPLE" or maybe)
+
+
+def _why_in_vain(index: str, file: File, key: str, day: str) -> str:
+    if index != "GLOBAL_BLOOM" and file.day != day:
+        return "It is in another partition than the row names, and this index does not look there."
+    if not file.low <= key <= file.high:
+        return f"The key lies outside its range {file.low} to {file.high}, compared as text."
+    return 'Its filter says "certainly not".'
+
+
+def _why_needed(index: str, file: File, day: str, others_searched: bool) -> str:
+    if index == "SIMPLE":
+        return "This index asks no footer: it reads the keys of every file of the day."
+    if file.day != day:
+        return "The row names another day, but a global index looks into every partition."
+    more = " The one that you searched need not be the right one." if others_searched else ""
+    return (
+        f"Nothing rules it out: its range is {file.low} to {file.high}, compared as text, and its "
+        f'filter says "probably".{more}'
     )
-    write_listed(_orders(lab, "id = 3", "erased", f"'{NEW}'", 11), path, "delete")
-    found = rows_at(lab, path)
-    left = [row.status for row in found.where("order_id = 'O-3'").collect()]
-    expect(
-        "erased" not in left,
-        "Asked for a delete of O-3, your write added its row. The operation is an argument.",
-    )
-    expect(
-        not left,
-        "The list is kept, but your write did not ask it: O-3, whose row to delete names another "
-        "day, was not found and is still there. Which index type looks into the list?",
-    )
-    expect_rows(found, first.where("order_id <> 'O-3'"))
-    expect_added(lab, path, (), writes=2)
-    return "Your write keeps the list of keys, and finds its rows by it."
 
 
 @check("08.3")

@@ -4,7 +4,6 @@ A Parquet file is read from its end: one request for the last eight bytes, which
 footer's length, and one for the footer. Any other request reads rows.
 """
 
-import io
 import time
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -12,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import pandas as pd
-import pyarrow.parquet as pq
 from matplotlib.patches import Rectangle
 
 from lab_env.lab.handle import Lab
@@ -109,22 +107,6 @@ def metadata_parts(table: Snapshot) -> pd.Series:
     names = table.frame().query("part == 'metadata'")["name"]
     parts = names.str.extract(r"\.hoodie/metadata/([a-z_]+)/")[0].dropna()
     return parts.value_counts().sort_index().rename("objects").rename_axis("part")
-
-
-def key_ranges(lab: Lab, path: str) -> pd.DataFrame:
-    """Return the key range in each current base file's footer, sorted by the lowest key.
-
-    Keys end in a number, as in `O-0017`; low and high are those numbers. `filter_bytes` is the
-    bloom filter's size.
-    """
-    rows = []
-    for base in (found.base for found in lab.xray(path).current if found.base):
-        content = io.BytesIO(store.read(lab.endpoints, f"{store.key_of(path)}/{base.key}"))
-        footer = pq.read_metadata(content).metadata
-        low, high = (int(footer[f"hoodie_{end}_record_key".encode()][2:]) for end in ("min", "max"))
-        rows.append((low, high, len(footer[b"org.apache.hudi.bloomfilter"])))
-    ranges = pd.DataFrame(rows, columns=["low", "high", "filter_bytes"])
-    return ranges.sort_values("low", ignore_index=True)
 
 
 def lookup_table(lookups: dict[str, Lookup]) -> pd.DataFrame:

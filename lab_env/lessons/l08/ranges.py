@@ -1,6 +1,8 @@
 """Draws each file's range of a column's values as a bar, and a filter as a band."""
 
 import pandas as pd
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from lab_env.platform.display.chart import INK, new_panels, svg
 from lab_env.platform.display.palette import BLUE, GREY, VERMILION
@@ -54,3 +56,11 @@ def draw_orders(found: pd.DataFrame, hours: tuple[float, float], large_amount: f
         for title, ranges in panels.items()
     }
     return range_chart(panels, {times: hours, amounts: (large_amount, 1000)})
+
+
+def column_ranges(spark: SparkSession, path: str) -> pd.DataFrame:
+    """Return each file's smallest and largest `order_ts` and `amount`, for `draw_orders`."""
+    rows = spark.read.format("hudi").load(path).groupBy(F.input_file_name())
+    return rows.agg(
+        *[of(name) for name in ("order_ts", "amount") for of in (F.min, F.max)]
+    ).toPandas()
