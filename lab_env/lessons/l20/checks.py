@@ -1,4 +1,4 @@
-"""Checks of lesson 20: three sinks, a compaction, the break-even, and comparing measurements."""
+"""Checks of lesson 20: the break-even, and comparing measurements."""
 
 from random import Random
 
@@ -6,113 +6,10 @@ from pyspark.sql import DataFrame
 
 from lab_env.course.answers import as_choice, as_number, as_rows, plain
 from lab_env.course.checking import check, expect
-from lab_env.lessons.rows import (
-    as_dataframe,
-    expect_rows,
-    expect_type,
-    keys_of,
-    named,
-    rows_at,
-    without_hudis,
-)
-from lab_env.lessons.table_copies import scratch_copy
-from lab_env.lessons.timelines import completed_instants, expect_added, expect_no_metadata
-from lab_env.pipeline.options import COMPACTION_OFF, DEMO_OPTIONS, KEYS
 from lab_env.tables.probes.verdict import EQUAL, HIGHER, INCONCLUSIVE, LOWER, Spread, verdict
-
-COW, MOR = "COPY_ON_WRITE", "MERGE_ON_READ"
-# What the check of 20.1 passes as `options`; without them there would be a metadata table.
-OPTIONS = {**DEMO_OPTIONS, **COMPACTION_OFF, "hoodie.parquet.bloom.filter.enabled": "false"}
-FIRST, SECOND = "id <= 3", "id = 2"  # orders of the two batches of a check
-DEFAULT_TRIGGER = 5  # deltacommits from which Hudi plans a compaction by itself
 
 
 @check("20.1")
-def writes_to_three_sinks(lab, write):
-    """Let the function write four events to each of the three sinks, then one more."""
-    files = lab.scratch("json")
-    new, paid = _orders(lab, FIRST, "new", 1), _orders(lab, SECOND, "paid", 2)
-    twice = new.union(_orders(lab, "id = 3", "late", 0))  # an older version comes after a newer one
-    for batch in (twice, paid):
-        write(batch, files, "json", OPTIONS)
-    lines = lab.spark.read.json(files)
-    expect(
-        lines.count() == 5,
-        "Four events were written as JSON, then one more. Lines in the files: {}, not 5. Which "
-        "mode adds to what is there?",
-        lines.count(),
-    )
-    expect(
-        sorted(lines.select("order_id", "status").collect())
-        == sorted(twice.union(paid).select("order_id", "status").collect()),
-        "The five lines are not the five events.",
-    )
-    expect(
-        all(file.key.endswith(".gz") for file in lab.files(files) if "/part-" in file.key),
-        "The lines are right, but the files are not compressed, and Hudi's Parquet is: that would "
-        "be an unfair comparison. Files of JSON take the option `compression`.",
-    )
-    for kind, asked in (("mor", MOR), ("cow", COW)):
-        path = lab.scratch(kind)
-        write(twice, path, kind, OPTIONS)
-        expect_type(lab, path, asked)
-        expect_no_metadata(lab, path, "options")
-        before = completed_instants(lab, path)
-        write(paid, path, kind, OPTIONS)
-        found = rows_at(lab, path)
-        expect(
-            len(keys_of(found)) > 1,
-            "The second batch replaced the first: the table has {}. Which mode adds to a table?",
-            named(keys_of(found)),
-        )
-        expect_rows(found, new.where("order_id <> 'O-2'").union(paid))
-        expect_added(lab, path, before)
-    return "Five lines in the files, three rows in each table: one per event, one per order."
-
-
-@check("20.2")
-def asks_and_compacts(lab, answer):
-    """Let the functions query and compact a table in which a log changes O-2 from new to paid."""
-    read, compact = answer
-    path = scratch_copy(lab, _table_with_log(lab), "compact")
-    for kind, right, why in (
-        ("snapshot", "paid", "That is in a log, which such a query merges."),
-        ("read_optimized", "new", "The payment is in a log, which such a query leaves out."),
-    ):
-        rows = as_dataframe(read(path, kind), "the rows")
-        status = [row.status for row in rows.where("order_id = 'O-2'").collect()]
-        expect(
-            status == [right],
-            "Your {} query says that O-2 is {}, not {}. {}",
-            kind,
-            " and ".join(status) or "not there",
-            right,
-            why,
-        )
-        own = lab.spark.read.option("hoodie.datasource.query.type", kind).format("hudi").load(path)
-        expect_rows(rows, without_hudis(own))
-    instants = completed_instants(lab, path)
-    rows = rows_at(lab, path).orderBy("order_id").drop("_hoodie_file_name")
-    before, same = _logs(lab.xray(path)), rows.collect()
-    compact(path)
-    picture = lab.xray(path)
-    waiting = f"{_logs(picture)} of {before} logs still wait"
-    expect(not picture.planned, "A compaction was planned and not carried out: {}.", waiting)
-    expect(
-        not _logs(picture),
-        "Nothing was planned: {}. The table has 2 deltacommits, and without a word from you the "
-        "procedure plans from {} on.",
-        waiting,
-        DEFAULT_TRIGGER,
-    )
-    left = rows_at(lab, path).orderBy("order_id").drop("_hoodie_file_name").collect()
-    expect(left == same, "No log waits, but the rows changed.")
-    expect_added(lab, path, instants)
-    expect_no_metadata(lab, path, "JOB")
-    return "Two answers while a log waits. Now no log waits, and every order is there."
-
-
-@check("20.3")
 def computes_the_break_even(lab, break_even):
     """Call the function for made-up runs, some of which have no break-even."""
     runs = made_up_runs(Random())
@@ -238,7 +135,7 @@ CASES = (
 )
 
 
-@check("20.4")
+@check("20.2")
 def when_is_it_a_difference(lab, judge):
     """Compare the learner's rule with the benchmark's, on typical cases and many random ones."""
     for this, other, why in (*CASES, *drawn_cases(Random())):
@@ -260,29 +157,3 @@ def drawn_cases(rng: Random) -> list[tuple[tuple[int, ...], tuple[int, ...], str
         )
         cases.append((this, other, ""))
     return cases
-
-
-def _orders(lab, which: str, status: str, minute: int):
-    """Return those of the orders O-1 to O-3 that match a condition on `id`."""
-    return lab.spark.sql(f"""
-        SELECT 'O-' || id AS order_id, 'C-1' AS customer_id, CAST(5 AS DECIMAL(12,2)) AS amount,
-               '{status}' AS status, to_timestamp('2026-11-20 10:0{minute}') AS order_ts,
-               '2026-11-20' AS partition_date
-        FROM range(1, 4, 1, 1) WHERE {which}
-    """)
-
-
-def _table_with_log(lab) -> str:
-    """Return the path of a Merge-on-Read table with a log; the first call writes the table."""
-    path = lab.path("exercise/with_log")
-    if not lab.files(path):
-        options = {**OPTIONS, **KEYS, "hoodie.table.name": "orders"}
-        options["hoodie.datasource.write.table.type"] = MOR
-        for batch in (_orders(lab, FIRST, "new", 0), _orders(lab, SECOND, "paid", 1)):
-            batch.write.format("hudi").options(**options).mode("append").save(path)
-    return path
-
-
-def _logs(picture) -> int:
-    """Return the number of logs that a snapshot query merges."""
-    return sum(len(found.logs) for found in picture.current)

@@ -2,7 +2,7 @@
 
 A difference counts only if it exceeds the noise: all rounds of one variant are lower than all
 rounds of the other, and the difference of the medians exceeds the range of each variant. Exercise
-20.4 teaches the rule.
+20.2 teaches the rule.
 """
 
 import statistics
