@@ -1,8 +1,12 @@
-"""Lesson 20 draws a break-even and tabulates bills."""
+"""Lesson 20 draws a break-even, tabulates bills and scores bets."""
+
+from random import Random
+from statistics import median
 
 import pandas as pd
 import pytest
 
+from lab_env.lessons.l20.bets import Machine, scorecard
 from lab_env.lessons.l20.figures import bill_table, commits_until_even, draw_break_even
 from lab_env.lessons.recorded.cost import Bill
 
@@ -22,3 +26,25 @@ def test_a_bill_is_a_table_of_numbers_in_cents():
     table = bill_table(bills)
     assert list(table.columns) == ["JSON files", "Hudi COW", "Hudi MOR"]
     assert table["Hudi COW"].tolist() == [2.0, 0.1, 3.0]
+
+
+def test_bets_are_scored_by_what_is_true():
+    always = scorecard(lambda buy: "lower", bets=10)
+    assert always == {"false alarms, %": 100, "differences found, %": 50, "rounds per bet": 0}
+    assert scorecard(lambda buy: "equal", bets=10)["false alarms, %"] == 0
+
+
+def test_a_slow_round_is_slow_for_both_systems():
+    rng, machine = Random(1), Machine(slow_rounds=0.5, disturbed=0)
+    rounds = [machine.round(rng, 1.3) for _ in range(500)]
+    assert max(this for this, _ in rounds) > 2 * min(this for this, _ in rounds)
+    assert 1.28 < median(this / other for this, other in rounds) < 1.32
+
+
+def test_a_bet_ends_after_a_hundred_rounds():
+    def forever(buy):
+        while True:
+            buy()
+
+    with pytest.raises(ValueError, match="100 rounds"):
+        scorecard(forever, bets=2)

@@ -1,4 +1,4 @@
-"""Checks of lesson 20: the break-even, and comparing measurements."""
+"""Checks of lesson 20: the break-even, comparing measurements, and buying rounds."""
 
 from random import Random
 
@@ -6,6 +6,7 @@ from pyspark.sql import DataFrame
 
 from lab_env.course.answers import as_choice, as_number, as_rows, plain
 from lab_env.course.checking import check, expect
+from lab_env.lessons.l20.bets import TRUTHS, Machine, play
 from lab_env.tables.probes.verdict import EQUAL, HIGHER, INCONCLUSIVE, LOWER, Spread, verdict
 
 
@@ -157,3 +158,45 @@ def drawn_cases(rng: Random) -> list[tuple[tuple[int, ...], tuple[int, ...], str
         )
         cases.append((this, other, ""))
     return cases
+
+
+MOST_FALSE, LEAST_FOUND, MOST_ROUNDS = 4, 85, 12  # percent, percent, mean of a bet
+
+
+@check("20.3")
+def buys_rounds(lab, decide):
+    """Play 1,000 bets of each truth, on machines other than those of the scorecard."""
+    rng = Random()
+    machine = Machine(seconds=rng.uniform(0.05, 2), slow_rounds=rng.uniform(0.25, 0.5))
+    scores = {truth: play(decide, truth, 1_000, rng, machine) for truth in TRUTHS}
+    rounds = sum(score.rounds for score in scores.values()) / len(scores)
+    expect(
+        rounds <= MOST_ROUNDS,
+        "You buy {:.1f} rounds a bet, and {} are paid for.",
+        rounds,
+        MOST_ROUNDS,
+    )
+    for claim in (LOWER, HIGHER):
+        false = scores[INCONCLUSIVE].percent(claim)
+        expect(
+            false <= MOST_FALSE,
+            "Nothing differed, and in {:.1f} percent of these bets you said {!r}; at most {} may "
+            "be. Which of your claims would luck make as well?",
+            false,
+            claim,
+            MOST_FALSE,
+        )
+    for claim in (LOWER, HIGHER):
+        found = scores[claim].percent(claim)
+        expect(
+            found >= LEAST_FOUND,
+            "Of the real differences that are {!r} you found {:.1f} percent; it should be {}. Slow "
+            "rounds are slow for both systems: what do they leave alone?",
+            claim,
+            found,
+            LEAST_FOUND,
+        )
+    return (
+        f"You bought {rounds:.1f} rounds a bet, raised few false alarms, and found most of what "
+        "was real."
+    )

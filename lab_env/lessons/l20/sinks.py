@@ -1,5 +1,7 @@
 """The three sinks of lesson 20: JSON lines and two Hudi tables that get the same orders."""
 
+import time
+
 import pandas as pd
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -75,3 +77,10 @@ def board(sources: dict[str, DataFrame]) -> pd.DataFrame:
             for name, rows in sources.items()
         }
     )
+
+
+def seconds_of(rows: DataFrame) -> float:
+    """Return how long the sum over all orders takes, in seconds."""
+    began = time.perf_counter()
+    rows.agg(F.sum("amount")).collect()
+    return time.perf_counter() - began
