@@ -1,6 +1,5 @@
 """The ladder's targets judge outputs; the events of its rungs are hard enough on every seed."""
 
-import io
 import json
 import sys
 import time
@@ -31,7 +30,6 @@ from lab_env.lessons.l03.ladder import BOUND, DEAD_LETTER, ORDER, TARGETS, check
 from lab_env.lessons.l06.ladder import pending
 from lab_env.lessons.l11.ladder import changes
 from lab_env.lessons.l12.ladder import check_others, with_absent
-from lab_env.lessons.l15 import ladder as l15
 from lab_env.lessons.l17 import ladder as l17
 from lab_env.lessons.l18 import checks
 from lab_env.lessons.l18 import ladder as l18
@@ -96,7 +94,6 @@ def test_files_must_hold_each_place_once():
     ("check", "said"),
     [
         (check_bound, f"has 50 messages; with at_most={BOUND}"),
-        (l15.check_limit, "=20, .* called `apply` with 50"),
     ],
 )
 def test_a_batch_above_its_bound_is_said(check, said):
@@ -383,7 +380,7 @@ TASK = Task("kafka:1", "attacked", "s3a://lake/attack", 1, {})
 CONFLICT = "Caused by: org.apache.hudi.exception.HoodieWriteConflictException: two writes"
 
 
-GIVEN = ("06.3", "11.2", "11.3", "11.4", "15.2", "17.2", "17.3", "18.1")
+GIVEN = ("06.3", "11.2", "11.3", "11.4", "17.2", "17.3", "18.1")
 
 
 @pytest.mark.parametrize("exercise", GIVEN)
@@ -411,32 +408,6 @@ def test_the_lessons_module_is_made_from_its_cells():
     shop = l17.shop_writer()
     assert shop.ORDERS["hoodie.datasource.write.recordkey.field"] == "order_id"
     assert all(callable(getattr(shop, name)) for name in l17.SHOP if name != "ORDERS")
-
-
-def test_the_topic_of_15_2_is_the_attacks():
-    kafka = l15.TARGETS["15.2"].variables(None, TASK)["KAFKA"]
-    assert kafka == {"kafka.bootstrap.servers": "kafka:1", "subscribe": "attacked"}
-
-
-def test_the_output_of_15_2_is_all_finished_files(monkeypatch):
-    def parquet(*offsets):
-        file = io.BytesIO()
-        pd.DataFrame({"partition": 0, "offset": offsets}).to_parquet(file)
-        return file.getvalue()
-
-    files = {
-        "attack/applied/0/part-0.parquet": parquet(0, 1),
-        "attack/applied/0/_SUCCESS": b"",
-        "attack/applied/1/part-0.parquet": parquet(2),
-        "attack/applied/2/_temporary/0/part-0.parquet": parquet(3),
-    }
-    listed = lambda at, prefix: (SimpleNamespace(key=key) for key in files)  # noqa: E731
-    monkeypatch.setattr(l15.store, "list_objects", listed)
-    monkeypatch.setattr(l15.store, "read", lambda at, key: files[key])
-    stage = SimpleNamespace(endpoints=ENDPOINTS, folder="attack")
-    assert list(l15.TARGETS["15.2"].rows(stage)["key"]) == ["0:0", "0:1", "0:2"]
-    files.clear()
-    assert l15.TARGETS["15.2"].rows(stage).empty
 
 
 def test_a_stream_that_still_runs_is_stopped_and_said():

@@ -14,6 +14,7 @@ from lab_env.lessons.l15 import figures
 from lab_env.lessons.l15.checks import (
     TOLERANCE_BYTES,
     made_up_changes,
+    made_up_pairs,
     made_up_records,
     made_up_slots,
     versions_of,
@@ -49,6 +50,27 @@ def test_one_made_up_order_changes_its_amount_alone_and_one_commits_out_of_order
     without_amount = [(order, status, 0, *rest) for order, status, _, *rest in changes]
     counts = [sum(map(len, v.values())) for v in (versions, versions_of(without_amount, (5, 6)))]
     assert counts[1] == counts[0] - 1
+
+
+@SEEDS
+@pytest.mark.parametrize(
+    ("place", "wrong"),
+    [
+        (lambda moment, commit, lsn, offset: (commit or lsn, lsn), set()),
+        (lambda moment, commit, lsn, offset: (moment, lsn), {0}),
+        (lambda moment, commit, lsn, offset: lsn, {1}),
+        (lambda moment, commit, lsn, offset: (commit or lsn, -lsn), {2}),
+        (lambda moment, commit, lsn, offset: (commit or 0, lsn), {3}),
+        (lambda moment, commit, lsn, offset: offset, {4}),
+        (lambda moment, commit, lsn, offset: str(lsn), {0, 3, 4}),
+    ],
+)
+def test_each_made_up_pair_finds_another_wrong_rule(seed, place, wrong):
+    changes, last = made_up_pairs(random.Random(seed))
+    for number, (order, status) in enumerate(last):
+        rows = [change for change in changes if change[0] == order]
+        greatest = max(rows, key=lambda row: place(row[4], row[5], row[6], row[3]))
+        assert (greatest[1] == status) == (number not in wrong)
 
 
 class FakeDatabase:

@@ -352,7 +352,6 @@ RUNGS: dict[str, tuple[Rung, ...]] = {
     "12.4": TOTALS,
     "12.5": TOTALS,
     "14.4": (LATE_ORDERS, *(replace(rung, deliveries=new_orders) for rung in (*KILLS, STORE))),
-    "15.2": (RESENDS, BEFORE_RECEIPT, BROKER, PARTITION),
     "17.2": (RESENDS, BEFORE_RECEIPT),
     "17.3": (RESENDS, *KILLS),
     "18.1": (WRITES, COMMITS),

@@ -5,7 +5,6 @@ The data is random, so that no result can be guessed.
 
 import json
 import random
-import secrets
 from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
@@ -17,19 +16,19 @@ from pyspark.sql import functions as F
 from lab_env.course.answers import as_int, as_number, as_text
 from lab_env.course.checking import check, expect
 from lab_env.lessons.rows import as_dataframe, expect_rows, named, rows_at, without_hudis
-from lab_env.lessons.streams import own_streams_stopped
 from lab_env.lessons.table_copies import left_alone, scratch_copy
 from lab_env.lessons.timelines import completed_instants, expect_added
-from lab_env.platform.brokers.topics import topic_end_offsets
 
-STREAM_TIMEOUT_S = 60  # for a stream of 15.2, which takes a few seconds
-REFUSED = "this batch was refused"
 TOLERANCE_BYTES = 100_000  # by which the log may grow while 15.3 is checked
 RECORDS = "key BINARY, value BINARY, topic STRING, partition INT, offset BIGINT"
 ROW = (
     "order_id STRING, customer_id STRING, amount DECIMAL(12,2), status STRING, channel STRING, "
     "updated_at TIMESTAMP, partition_date STRING, commit_lsn BIGINT, lsn BIGINT, "
     "log_position STRING, op STRING, _hoodie_is_deleted BOOLEAN"
+)
+PAIRS = (
+    "order_id STRING, status STRING, op STRING, offset BIGINT, updated_at TIMESTAMP, "
+    "commit_before BIGINT, lsn BIGINT"
 )
 CHANGES = (
     "order_id STRING, status STRING, amount DECIMAL(12,2), op STRING, deleted BOOLEAN, "
@@ -161,69 +160,75 @@ def made_up_records(chosen: random.Random) -> tuple[list[tuple], list[tuple]]:
 
 
 @check("15.2")
-def follows_the_topic(lab, follow):
-    """Call the function twice with the same new checkpoint and an `apply` that counts records."""
-    ends = topic_end_offsets(lab.endpoints.kafka_bootstrap, lab.topic("public.orders"))
-    records = sum(ends.values())
-    limit = records // 2 + 1
-    folder = lab.folder / f"checkpoint-{secrets.token_hex(3)}"
-    calls: list[dict[int, int]] = [{}, {}]  # of each call, batch number to records
-    for counted, limits in zip(calls, ({"maxOffsetsPerTrigger": limit}, {}), strict=True):
-
-        def count(batch, number, counted=counted):
-            counted[number] = counted.get(number, 0) + batch.count()
-
-        with own_streams_stopped(lab.spark, STREAM_TIMEOUT_S) as stopped:
-            follow(count, f"file://{folder}", **limits)
-        total = sum(counted.values())
-        expect(
-            not stopped.at_all,
-            "{} of {} records came, and your stream was still running when your function returned, "
-            "or after {} seconds. Take the trigger that ends, and wait for the end.",
-            total,
-            records,
-            STREAM_TIMEOUT_S,
-        )
-    first, again = calls
-    total = sum(first.values())
-    expect(
-        total,
-        "0 of {} records: a new stream begins at the end of the topic, unless `startingOffsets` "
-        "says otherwise.",
-        records,
+def the_last_change_wins(lab, last_changes):
+    """Call the function on changes of five orders in the order of the topic, then reversed."""
+    for step in (1, -1):  # so that no rule is right by the order of the rows
+        changes, last = made_up_pairs(random.Random())
+        frame = lab.spark.createDataFrame(changes[::step], PAIRS).coalesce(1)
+        found = as_dataframe(last_changes(frame), "the last changes")
+        for name in ("order_id", "status"):
+            expect(name in found.columns, "The column `{}` is missing.", name)
+        status: dict[str, str] = {}
+        for row in found.select("order_id", "status").collect():
+            expect(row.order_id not in status, "{} has more than one row.", row.order_id)
+            status[row.order_id] = row.status
+        for (order, right), why in zip(last, REASONS, strict=True):
+            expect(order in status, "{} is missing: each order has a last change.", order)
+            expect(
+                status[order] == right,
+                "{} is {} for you, in the database it is {}: {}",
+                *(order, status[order], right, why),
+            )
+        wanted = lab.spark.createDataFrame(last, "order_id STRING, status STRING")
+        expect_rows(found, wanted, "order_id")
+    return (
+        "Five pairs, and five times the change that the database has kept: by commit, then by LSN."
     )
-    expect(
-        not sum(again.values()),
-        "The second call brought {} records once more, though none was sent. What remembers where "
-        "the first one stopped?",
-        sum(again.values()),
-    )
-    expect(total == records, "The topic has {} records; `apply` got {}.", records, total)
-    expect(
-        max(first.values()) <= limit,
-        "With maxOffsetsPerTrigger={} a batch had {} records. Pass `limits` on to the source, and "
-        "each batch's own number to `apply`. (The trigger `once` ignores limits.)",
-        limit,
-        max(first.values()),
-    )
-    expect(any(folder.rglob("commits")), "All came, but no batch is committed at `checkpoint`.")
-    told = ""
-    with own_streams_stopped(lab.spark, STREAM_TIMEOUT_S):
-        try:
-            follow(_refuse, f"file://{folder}-refused")
-        except Exception as error:
-            told = str(error)
-    expect(
-        REFUSED in told,
-        "`apply` raised an error, and your function {}. Whoever calls it must learn of it: the "
-        "rest of the batch was not applied.",
-        "raised another one" if told else "returned as if all were well",
-    )
-    return f"{total:,} records in {len(first)} batches; the second call found none."
 
 
-def _refuse(batch, number: int) -> None:
-    raise RuntimeError(REFUSED)
+# Why the right change of each made-up pair is the last one, in the order of `made_up_pairs`.
+REASONS = (
+    "`updated_at` is when a transaction began, and the one that began first wrote last.",
+    "its last change was written before the read, and committed after it. Compare `commit_before`.",
+    "both changes are of one transaction. Which was written later?",
+    "a read of a new snapshot has no `commit_before`. Its own position takes that place.",
+    "the older record was sent again, so it is later in the topic. The log has it earlier.",
+)
+
+
+def made_up_pairs(chosen: random.Random) -> tuple[list[tuple], list[tuple[str, str]]]:
+    """Return changes by offset, and each order's last status as the database has it.
+
+    The five orders are two transactions that overlap, a read while a transaction was open, two
+    changes of one transaction, a read of a new snapshot, and a change that was sent again. For each
+    of them another rule finds the wrong change. Positions pass from five digits to six, so they
+    sort differently as text.
+
+    Returns:
+        Tuples of order_id, status, op, offset, updated_at, commit_before and lsn; and tuples of
+        order_id and status.
+    """
+    noon = datetime(2026, 11, 20, 12, tzinfo=UTC) + timedelta(seconds=chosen.randint(0, 9_000))
+    # For each order: old or new status, operation, seconds after noon, commit before, LSN.
+    lives = (
+        (("old", "u", 2, 0, 40), ("new", "u", 1, 90, 150)),
+        (("old", "r", 0, 100, 100), ("new", "u", 4, 150, 40)),
+        (("old", "u", 5, 2, 40), ("new", "u", 5, 2, 50)),
+        (("old", "u", 3, 2, 40), ("new", "r", 3, None, 200)),
+        (("old", "u", 6, 0, 40), ("new", "u", 7, 90, 150), ("old", "u", 6, 0, 40)),
+    )
+    changes: list[tuple] = []
+    last = []
+    for number, life in zip(chosen.sample(range(100, 999), len(lives)), lives, strict=True):
+        order, base = f"O-{number}", 99_915 + chosen.randint(0, 30)
+        old, new = chosen.sample(("new", "paid", "packed", "shipped", "cancelled"), 2)
+        for status, op, seconds, before, lsn in life:
+            moment = noon + timedelta(seconds=seconds)
+            positions = None if before is None else base + before, base + lsn
+            status = {"old": old, "new": new}[status]
+            changes.append((order, status, op, len(changes), moment, *positions))
+        last.append((order, new))
+    return changes, last
 
 
 # It has all columns of the real one: those that say nothing here are NULL.

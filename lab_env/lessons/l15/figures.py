@@ -7,6 +7,7 @@ log. `wait_for_connector` writes a marker to the same log and waits until it arr
 import base64
 import contextlib
 import json
+import random
 import time
 import urllib.error
 import uuid
@@ -87,6 +88,14 @@ def open_shop(lab) -> tuple:
         return cursor.fetchall() if cursor.description else None
 
     return db, run_sql
+
+
+def five_orders(spark) -> tuple:
+    """Return change records of five orders, as a DataFrame, and their statuses in the database."""
+    from lab_env.lessons.l15.checks import PAIRS, made_up_pairs
+
+    changes, last = made_up_pairs(random.Random(15))
+    return spark.createDataFrame(changes, PAIRS), dict(last)
 
 
 class NightlyJob:
