@@ -1,5 +1,6 @@
 """Lesson 21 fits a line to batch times, kills an executor in a task, and reads Spark's tasks."""
 
+import random
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from unittest.mock import Mock
@@ -11,11 +12,29 @@ import psutil
 import pytest
 
 from lab_env.lessons.l21 import machines
-from lab_env.lessons.l21.capacity import Line, fit, serial_share, speedup_by_usl
+from lab_env.lessons.l21.batches import RESOURCES, hidden_batches, made_up, six_batches
+from lab_env.lessons.l21.capacity import Line, capacity_sheet, fit
 from lab_env.lessons.l21.checks import Load, counts, made_up_lists
-from lab_env.lessons.l21.figures import LOST, OTHER, READS, WRITES, draw_tasks, kind_of
-from lab_env.lessons.l21.load import events_in_order
-from lab_env.lessons.l21.tasks import RunningTask, SparkPages, at_once, row_of, table_of
+from lab_env.lessons.l21.figures import (
+    LOST,
+    OTHER,
+    READS,
+    WRITES,
+    draw_batches,
+    draw_tasks,
+    kind_of,
+)
+from lab_env.lessons.l21.load import board, events_in_order, orders_as_sent
+from lab_env.lessons.l21.measure import LEAST_GAIN, SIZES, gain
+from lab_env.lessons.l21.tasks import (
+    RunningTask,
+    SparkPages,
+    at_once,
+    by_stage,
+    row_of,
+    table_of,
+    writers,
+)
 from lab_env.platform.errors import LabError
 
 TRUE = Line(a=1.3, b=0.0001)
@@ -59,19 +78,6 @@ def test_one_amount_of_work_leaves_the_line_open():
 def test_a_larger_batch_uses_more_cores():
     speedups = [TRUE.speedup(rows, 64) for rows in (2_416, 19_326, 2_000_000)]
     assert speedups == sorted(speedups) and 1 < speedups[0] < speedups[-1] < 64
-
-
-def test_a_speed_up_of_1_7_promises_4_4_at_16_and_5_3_at_64_cores_by_amdahl():
-    serial = serial_share(1.7)
-    assert speedup_by_usl(16, serial, 0) == pytest.approx(4.4, abs=0.05)
-    assert speedup_by_usl(64, serial, 0) == pytest.approx(5.3, abs=0.05)
-
-
-@pytest.mark.parametrize("talk", [0.0, 0.001, 0.01])
-def test_every_law_goes_through_the_two_measured_points(talk):
-    serial = serial_share(1.7, talk)
-    assert speedup_by_usl(1, serial, talk) == 1
-    assert speedup_by_usl(2, serial, talk) == pytest.approx(1.7)
 
 
 def test_each_wrong_way_to_count_gives_another_number_in_each_list():
@@ -278,3 +284,62 @@ def test_the_last_event_of_each_order_is_its_newest_and_shops_share_no_ids():
     )
     assert all(send.order_id.encode() in send.value for send in sends)
     assert all(send.event_id.encode() in send.value for send in sends)
+
+
+def test_the_board_as_sent_counts_each_order_once_in_its_newest_version():
+    orders = orders_as_sent(2)
+    assert orders["order_id"].is_unique and "erase" not in set(orders["op"])
+    assert board(orders).sum() == pytest.approx(2 * board(orders_as_sent()).sum())
+
+
+def test_the_gain_compares_the_fastest_large_batches():
+    runs = batches(0.4)
+    fastest = runs[runs["rows"] == max(SIZES.values())].groupby("cores")["seconds"].min()
+    assert gain(runs) == pytest.approx(fastest[1] / fastest[2]) and gain(batches()) > LEAST_GAIN
+
+
+def test_the_sheet_shows_a_range_of_cores_and_a_dash_for_none():
+    def cores_for(rate, a, b, freshness, partitions):
+        return None if freshness < 3 else round(rate * a)
+
+    sheet = capacity_sheet(cores_for, fit(batches(0.2)), (1_000, 2_000), (2, 5), partitions=24)
+    assert sheet["2 s"].tolist() == ["–", "–"]
+    low, high = sheet.loc["1,000 events/s", "5 s"].split(" to ")
+    assert int(low) < 1_300 < int(high)
+
+
+def test_tasks_are_summed_up_by_stage():
+    cached = {"shuffleReadMetrics": {"recordsRead": 30}}
+    tasks = tasks_of(answer(0, 1.0), answer(1, 1.5, 2.0, taskMetrics=cached))
+    (stage,) = by_stage(tasks).to_dict("records")
+    assert stage == pytest.approx(
+        {"tasks": 2, "lasts": 2.5, "longest": 2.0, "work": 3.0, "cpu": 0.8}
+        | {"rows_read": 4_916, "rows_fetched": 30}
+    )
+    assert list(writers(tasks)["task"]) == [1]
+
+
+def test_each_resource_holds_one_of_the_six_batches_and_the_picture_names_them():
+    six = six_batches()
+    assert {batch.held_by for batch in six.values()} == set(RESOURCES)
+    text = "".join(ElementTree.fromstring(draw_batches(six)).itertext())
+    assert all(letter in text for letter in six) and "executor 2" in text
+
+
+@pytest.mark.parametrize("held", RESOURCES)
+def test_what_holds_a_made_up_batch_takes_at_least_half_of_it(held):
+    for seed in range(50):
+        batch = made_up(held, random.Random(seed))
+        busy = batch.stages["lasts"]
+        assert batch.tasks["end"].max() <= batch.seconds + 1e-9
+        if held == "commit":
+            assert busy.sum() <= batch.seconds / 2 + 1e-9
+        else:
+            assert busy.max() >= batch.seconds / 2
+        assert (held == "store") == (batch.tasks["cpu"].sum() < batch.stages["work"].sum() / 2)
+
+
+def test_the_hidden_batches_have_every_resource_and_another_order_each_time():
+    first, second = (list(hidden_batches(random.Random(seed))) for seed in (1, 2))
+    assert {batch.held_by for batch in first} == set(RESOURCES)
+    assert [batch.held_by for batch in first] != [batch.held_by for batch in second]

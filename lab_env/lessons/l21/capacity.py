@@ -5,13 +5,16 @@ cores: planning, commit, everything that one process does alone. `b` is the work
 """
 
 import itertools
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
 
 from lab_env.platform.errors import LabError
+
+NONE = "–"  # no number of cores is enough
 
 
 @dataclass(frozen=True)
@@ -100,16 +103,27 @@ def fit(runs: pd.DataFrame) -> Fitted:
     return Fitted(fit_line(pd.DataFrame(fastest)), allowed)
 
 
-def speedup_by_usl(cores: float, serial: float, talk: float) -> float:
-    """Return the speed-up by Gunther's universal scalability law (Amdahl's law if `talk` is 0).
+def capacity_sheet(
+    cores_for: Callable, fitted: Fitted, rates: Sequence[int], ages: Sequence[int], partitions: int
+) -> pd.DataFrame:
+    """Return the cores for each rate (events per second) and each greatest age (seconds).
 
     Args:
-        serial: share of the work that cannot run in parallel, 0 to 1.
-        talk: cost of coordination per pair of cores.
+        cores_for: the answer to 21.3.
     """
-    return cores / (1 + serial * (cores - 1) + talk * cores * (cores - 1))
+    return pd.DataFrame(
+        {
+            f"{age} s": [_range(cores_for, fitted, rate, age, partitions) for rate in rates]
+            for age in ages
+        },
+        index=[f"{rate:,} events/s" for rate in rates],
+    )
 
 
-def serial_share(at_two: float, talk: float = 0.0) -> float:
-    """Return the serial share that, with this `talk`, explains a speed-up measured on two cores."""
-    return 2 / at_two - 1 - 2 * talk
+def _range(cores_for: Callable, fitted: Fitted, rate: int, age: int, partitions: int) -> str:
+    found = {cores_for(rate, line.a, line.b, age, partitions) for line in fitted.allowed}
+    known = sorted(found - {None, math.inf})
+    if not known:
+        return NONE
+    most = NONE if found - set(known) else f"{known[-1]:g}"
+    return f"{known[0]:g} to {most}" if most != f"{known[0]:g}" else most

@@ -1,4 +1,4 @@
-"""Checks of lesson 21: parallel parsing, repeated tasks, number of cores, and the bill."""
+"""Checks of lesson 21: parallel parsing, repeated tasks, cores for a load, what holds a stream."""
 
 import math
 import random
@@ -10,9 +10,10 @@ from dataclasses import astuple, dataclass
 
 import pandas as pd
 
-from lab_env.course.answers import as_int, as_number, plain
-from lab_env.course.checking import NotYet, check, expect
+from lab_env.course.answers import as_int, as_text, plain
+from lab_env.course.checking import check, expect
 from lab_env.lessons.hudi_rs import rows_of
+from lab_env.lessons.l21.batches import RESOURCES, Batch, hidden_batches
 from lab_env.lessons.l21.tasks import table_of
 from lab_env.lessons.streams import own_streams_stopped, spark_settings, started
 from lab_env.platform.brokers.topics import topic_end_offsets
@@ -328,37 +329,35 @@ def _loads(rng: random.Random) -> list[Load]:
 
 
 @check("21.4")
-def the_bill(lab, bill):
-    """Call the function for fixed and random applications, and compare the costs."""
-    draw = random.Random()
-    drawn = (
-        (draw.randint(1, 30), draw.randint(1, 7), 10.0 * draw.randint(1, 90)) for _ in "x" * 12
+def what_holds_a_stream(lab, held_by):
+    """Call the function for batches that it has not seen, each held by one resource."""
+    for batch in hidden_batches(random.Random()):
+        said = as_text(held_by(batch.stages, batch.seconds))
+        expect(
+            said in RESOURCES,
+            "You say {!r}. The names are {}.",
+            said,
+            ", ".join(RESOURCES),
+        )
+        expect(said == batch.held_by, "You say {!r}. {}", said, _why(batch))
+    return "Right for every batch: now you know when another machine helps."
+
+
+def _why(batch: Batch) -> str:
+    """Return what a batch shows."""
+    stage = batch.stages.loc[batch.stages["lasts"].idxmax()]
+    here = (
+        f"A batch of {batch.seconds:.1f} s has a longest stage of {stage['lasts']:.1f} s, with "
+        f"{stage['tasks']:.0f} task{'s' if stage['tasks'] > 1 else ''}."
     )
-    for parallelism, per_kpu, hours in [(4, 2, 730.0), (5, 2, 730.0), (8, 1, 24.0), *drawn]:
-        price = draw.choice((0.11, 0.132))
-        said = float(as_number(bill(parallelism, per_kpu, hours, price)))
-        kpus = -(-parallelism // per_kpu)
-        right = (kpus + 1) * hours * price
-        if math.isclose(said, right, rel_tol=1e-6, abs_tol=0.0051):
-            continue
-        charged = said / (hours * price)
-        here = (
-            f"Parallelism {parallelism}, {per_kpu} per KPU, {hours:g} h at ${price:g}: you say "
-            f"${said:,.2f}, which is {charged:.2f} KPUs."
-        )
-        expect(
-            not math.isclose(charged, kpus, rel_tol=1e-3),
-            "{} The tasks take all of them. Billed: {}, one for the application itself.",
-            here,
-            kpus + 1,
-        )
-        whole = (parallelism / per_kpu, parallelism / per_kpu + 1)
-        expect(
-            not any(math.isclose(charged, parts, rel_tol=1e-3) for parts in whole),
-            "{} They are whole ones: {} tasks need {}, and the application one more.",
-            here,
-            parallelism,
-            kpus,
-        )
-        raise NotYet(f"{here} {kpus} run tasks, and the application has one more: ${right:,.2f}.")
-    return "Right for every application, the one KPU of its own included."
+    why = {
+        "commit": "No stage takes half of the batch: outside the stages only the driver works.",
+        "store": f"The tasks last {stage['work']:.1f} s together, and the processors worked for "
+        f"{stage['cpu']:.1f} s of that: the tasks wait.",
+        "partition": "Its only task reads, and the other executors have nothing to read.",
+        "bucket": "Its only task got its rows through a shuffle: it writes.",
+        "hot key": f"They read, but one of them alone lasts {stage['longest']:.1f} s.",
+        "cores": "No task takes half of the batch, and the processors work: one more core would "
+        "take some of the tasks.",
+    }
+    return f"{here} {why[batch.held_by]}"

@@ -1,6 +1,6 @@
 """Draws lesson 21's processes, each core's tasks over time, and the fitted batch times."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -9,15 +9,15 @@ import pandas as pd
 import psutil
 from matplotlib.patches import Patch
 
-from lab_env.lessons.l21.capacity import Fitted, serial_share, speedup_by_usl
-from lab_env.lessons.l21.tasks import SparkPages
+from lab_env.lessons.l21.batches import Batch
+from lab_env.lessons.l21.capacity import Fitted
+from lab_env.lessons.l21.tasks import MANY, SparkPages
 from lab_env.platform import services
 from lab_env.platform.display.chart import INK, new_chart, new_panels, svg
 from lab_env.platform.display.palette import AMBER, BLUE, GREEN, GREY, SKY, VERMILION
 from lab_env.platform.processes import supervisor
 
 READS, WRITES, OTHER = "reads and parses", "combines and writes", "bookkeeping"
-MANY = 20  # rows through a shuffle: more than the counts that a small step fetches
 COLOUR_OF = {READS: BLUE, WRITES: GREEN, OTHER: GREY}
 LOST = "lost with its executor"
 BOX, GAP, TOP = (190, 46), (40, 22), 10  # pixels: of a process, between two, above the first
@@ -143,6 +143,30 @@ def draw_tasks(runs: dict[str, pd.DataFrame]) -> str:
     return svg(figure)
 
 
+def draw_batches(batches: Mapping[str, Batch]) -> str:
+    """Draw the tasks of batches by title: the full part of a bar is processor time.
+
+    A line marks the end of the batch.
+    """
+    figure, panels = new_panels([*batches], rows=len(batches) // 2, width=8.4, height=5.6)
+    for axes, batch in zip(panels, batches.values(), strict=True):
+        for task in batch.tasks.itertuples():
+            lane, colour = int(task.executor), COLOUR_OF[kind_of(task)]
+            lasts = task.end - task.start
+            axes.barh(lane, lasts, 0.7, task.start, color=colour, alpha=0.3)
+            axes.barh(lane, task.cpu, 0.7, task.start, color=colour)
+            axes.barh(lane, lasts, 0.7, task.start, color="none", edgecolor=INK, linewidth=0.5)
+        axes.axvline(batch.seconds, color=INK, linewidth=1)
+        axes.set_yticks([0, 1], ["executor 1", "executor 2"])
+        axes.set_ylim(1.6, -0.6)
+    for axes in panels[-2:]:
+        axes.set_xlim(0, 1.02 * max(batch.seconds for batch in batches.values()))
+        axes.set_xlabel("seconds; the line is the end of the batch")
+    patches = [Patch(facecolor=COLOUR_OF[kind], label=kind) for kind in (READS, WRITES)]
+    figure.legend(handles=patches, ncols=2, fontsize=9, loc="outside lower left", frameon=False)
+    return svg(figure)
+
+
 def draw_line(runs: pd.DataFrame, fitted: Fitted) -> str:
     """Draw batch times over rows per core: measured, fitted, and the range over the rounds."""
     figure, axes = new_chart("How long a batch takes", "rows per core", "seconds", width=6.6)
@@ -176,51 +200,30 @@ def draw_reach(fitted: Fitted, sizes: Iterable[int]) -> str:
         low, high = [f.low for f in found], [f.high for f in found]
         axes.fill_between(CORE_COUNTS, low, high, color=colour, alpha=0.2)
     axes.axvspan(1, 2, color=GREY, alpha=0.15)
-    _log_two(axes)
+    ticks = [1, 2, 4, 8, 16, 32, 64]
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    axes.set_xticks(ticks, [str(tick) for tick in ticks])
+    axes.set_yticks(ticks, [str(tick) for tick in ticks])
     axes.set_ylim(0.5, 70)
     axes.legend(fontsize=8)
     return svg(figure)
 
 
-def draw_two_laws(at_two: float, talks: Sequence[float]) -> str:
-    """Draw scaling laws that agree on one and two cores, and what they predict for more cores.
-
-    Args:
-        at_two: the speed-up measured on two cores.
-        talks: each law's `talk`, as in `speedup_by_usl`.
-    """
-    figure, axes = new_chart(
-        "The same two measured points", "cores", "times as fast as one core", width=6.6
+def draw_unlucky_event() -> str:
+    """Draw three batches, and the event that waits longest until readers see it."""
+    figure, axes = new_chart("The unluckiest event", "intervals", "", width=7.2, height=2.3)
+    for number in range(3):
+        axes.barh(0, 0.97, 0.5, number, color=SKY, alpha=0.3, edgecolor=INK, linewidth=0.4)
+        axes.text(number + 0.48, 0, f"batch {number + 1} runs", ha="center", va="center", color=INK)
+    moments = ((0.03, "sent: batch 1 has just begun"), (1.0, "batch 2 takes it"), (1.97, "visible"))
+    for at, says in moments:
+        axes.plot([at, at], [0.25, 0.75], color=VERMILION)
+        axes.text(at, 0.82, says, color=VERMILION, fontsize=9)
+    axes.annotate(
+        "", (1.97, 0.55), (0.03, 0.55), arrowprops={"arrowstyle": "->", "color": VERMILION}
     )
-    for talk, colour in zip(talks, (BLUE, AMBER, VERMILION, GREEN), strict=False):
-        serial = serial_share(at_two, talk)
-        name = "Amdahl" if not talk else f"each pair costs {talk:g}"
-        reached = [speedup_by_usl(cores, serial, talk) for cores in CORE_COUNTS]
-        axes.plot(CORE_COUNTS, reached, color=colour, label=name)
-    axes.plot([1, 2], [1, at_two], "o", color=INK, label="measured")
-    _log_two(axes, vertical=False)
-    axes.set_ylim(bottom=0)
-    axes.legend(fontsize=8)
-    return svg(figure)
-
-
-def _log_two(axes, vertical: bool = True) -> None:
-    ticks = [1, 2, 4, 8, 16, 32, 64]
-    axes.set_xscale("log", base=2)
-    axes.set_xticks(ticks, [str(tick) for tick in ticks])
-    if vertical:
-        axes.set_yscale("log", base=2)
-        axes.set_yticks(ticks, [str(tick) for tick in ticks])
-
-
-def draw_burst(seconds: Sequence[float], lag: Sequence[float], events: dict[str, float]) -> str:
-    """Draw the lag of a topic in events, and mark the times (s) of named `events`."""
-    figure, axes = new_chart("Events that wait", "minutes", "events", width=6.6)
-    axes.plot(np.array(seconds) / 60, lag, color=VERMILION)
-    for name, at in events.items():
-        axes.axvline(at / 60, color=GREY, linestyle="--", linewidth=1)
-        axes.text(at / 60, axes.get_ylim()[1], f" {name}", fontsize=8, color=INK, va="top")
-    axes.set_ylim(bottom=0)
-    axes.set_xlim(left=0)
-    axes.yaxis.set_major_formatter(lambda value, place: f"{value:,.0f}")
+    axes.set_yticks([])
+    axes.set_ylim(-0.35, 1.15)
+    axes.set_xlim(0, 3)
     return svg(figure)

@@ -7,7 +7,7 @@ one row per attempt of a task: a task that failed and ran again has two.
 import json
 import time
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from urllib.error import HTTPError, URLError
@@ -18,6 +18,7 @@ import pandas as pd
 from lab_env.platform.errors import LabError
 
 DRIVER = "driver"
+MANY = 20  # rows through a shuffle: more than the counts that a small step fetches
 MARGIN_S = 0.02  # at both ends of a task, when it is asked whether two overlap
 SETTLE_S = 0.2  # between two looks at a list of tasks that still changes
 SETTLED_WITHIN_S = 5.0
@@ -102,6 +103,12 @@ class SparkPages:
             before = now
         return table_of(before)
 
+    def tasks_of(self, start: Callable, *given, **named) -> pd.DataFrame:
+        """Run a stream to its end and return its tasks; `start` returns the running query."""
+        before = self.newest_stage()
+        start(*given, **named).awaitTermination()
+        return self.tasks(after=before)
+
     def running(self) -> RunningTask | None:
         """Return the task that has run the longest; None if none is running.
 
@@ -170,6 +177,35 @@ def table_of(rows: Iterable[dict]) -> pd.DataFrame:
         first = found["start"].min()
         found[["start", "end"]] = found[["start", "end"]] - first
     return found
+
+
+def by_stage(tasks: pd.DataFrame) -> pd.DataFrame:
+    """Sum up tasks by stage.
+
+    Returns:
+        One row per stage: tasks (their number), lasts (seconds from the first start to the last
+        end), longest (seconds of the longest task), work (seconds of all tasks), cpu (seconds),
+        rows_read and rows_fetched.
+    """
+    work = tasks.assign(work=tasks["end"] - tasks["start"])
+    found = work.groupby("stage").agg(
+        tasks=("task", "size"),
+        first=("start", "min"),
+        last=("end", "max"),
+        longest=("work", "max"),
+        work=("work", "sum"),
+        cpu=("cpu", "sum"),
+        rows_read=("rows_read", "sum"),
+        rows_fetched=("rows_fetched", "sum"),
+    )
+    found.insert(1, "lasts", found["last"] - found["first"])
+    return found.drop(columns=["first", "last"])
+
+
+def writers(tasks: pd.DataFrame) -> pd.DataFrame:
+    """Return the tasks that wrote the table: the last stage that got many rows by a shuffle."""
+    fetched = tasks[tasks["rows_fetched"] >= MANY]
+    return fetched[fetched["stage"] == fetched["stage"].max()]
 
 
 def at_once(tasks: pd.DataFrame) -> int:
