@@ -338,6 +338,9 @@ def files_to_search(cards, index):
     return cards.select("order_id", "file")
 
 
+# %% equivalent="08.2"
+# SQL filter = 'probably' → filter >= 'probably': there are two answers, and "certainly not" sorts before it
+
 # %%
 lab.use_reference("08.2")
 indexes = ("SIMPLE", "BLOOM", "GLOBAL_BLOOM")
