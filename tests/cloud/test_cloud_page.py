@@ -101,7 +101,7 @@ def test_a_bill_is_linear_in_its_prices_and_grows_with_time():
 def test_every_price_is_used_dated_and_marked():
     with prices.PRICES.open() as file:
         rows = list(csv.DictReader(file))
-    used = set(bench_cost.ITEMS) | set(cost.ITEMS) | {"kpu"}  # the bill of lesson 21
+    used = set(bench_cost.ITEMS) | set(cost.ITEMS) | {"kpu"}  # the guide for readers from AWS
     assert {one["item"] for one in rows} == used
     assert {one["confirmed"] for one in rows} == {"yes", "no"}
     assert {one["region"] for one in rows} == {"us-east-1"}
