@@ -1,4 +1,4 @@
-"""Checks of lesson 13: partitions in the metastore, counting without Spark, merging logs."""
+"""Checks of lesson 13: registered tables and partitions, DuckDB without Spark, rows by reader."""
 
 import random
 import secrets
@@ -7,21 +7,28 @@ from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import cache
 
+import duckdb
 import pandas as pd
 from pyspark.sql import DataFrame, Row
+from pyspark.sql.functions import expr
 
-from lab_env.course.answers import as_int, as_rows, as_text, kind_of
+from lab_env.course.answers import Unreadable, as_int, as_rows, as_text, kind_of
 from lab_env.course.checking import check, expect
+from lab_env.lessons.hudi_rs import rows_of
+from lab_env.lessons.l13.shop import ask_trino
+from lab_env.lessons.l13.tasting import known_days, read_optimised, rows_in_files, whole_folder
 from lab_env.lessons.rows import expect_rows, keys_of, named, rows_at, settings_of
-from lab_env.lessons.table_copies import copy_table, scratch_copy
-from lab_env.lessons.timelines import completed_instants, expect_added, expect_no_metadata
+from lab_env.lessons.table_copies import copy_table
+from lab_env.lessons.timelines import completed_instants, expect_added
 from lab_env.pipeline.options import DEMO_OPTIONS, KEYS
+from lab_env.platform.services import service
 
 WRITER = DEMO_OPTIONS | KEYS | {"hoodie.index.bloom.num_entries": "1000"}
 MERGE_ON_READ = {"hoodie.datasource.write.table.type": "MERGE_ON_READ"}
 LARGE_BLOOM, LARGE = {"hoodie.index.bloom.num_entries": "60000"}, 200_000  # bytes of a base file
 READ_OPTIMISED = {"hoodie.datasource.query.type": "read_optimized"}
 NOTE = "_check"  # Hudi keeps options that begin with _ in each commit
+READERS = ("snapshot", "read-optimised", "Trino", "folder")  # of 13.4
 DAYS = ("2026-11-20", "2026-11-21", "2026-11-22")  # of `_orders`
 # 13.2 writes some of these days; the lesson writes none of them.
 KNOWN = "2026-11-21"  # a day that the lesson itself made known
@@ -92,12 +99,36 @@ def registers_its_table(lab, save):
         settings_of(lab, path).get("hoodie.table.cdc.enabled") == "true",
         "The table is registered, but has no change feed: the options `ORDERS` switch it on.",
     )
+    _expect_registration(lab, name, names)
     known = lab.known_partitions(name)
     missing = {f"partition_date={day}" for day in DAYS} - {*known}
     expect(not missing, "The metastore knows {} without {}.", name, named(missing))
     return (
         f"{orders} orders in {len(known)} partitions, and the metastore has {len(names)} names for "
         "them."
+    )
+
+
+def _expect_registration(lab, name: str, names: frozenset[str]) -> None:
+    """Check that a synced Merge-on-Read table has the names, type and columns of the lesson's."""
+    state = lab.spark._jsparkSession.sharedState()
+    # Not DESCRIBE: for a Hudi table, Spark shows the table's own schema.
+    entry = state.externalCatalog().unwrapped().client().getTable(lab.database, name)
+    columns = entry.schema().catalogString()
+    expect(
+        "order_ts:bigint" not in columns,
+        "The table is registered, but in the metastore a time is `bigint`. Keep `support_timestamp`"
+        " of the first version.",
+    )
+    expect(
+        names == {name, f"{name}_ro", f"{name}_rt"}
+        and entry.tableType().name() == "EXTERNAL"
+        and columns.startswith("struct<_hoodie_commit_time:string,"),
+        "The table is registered, but not as the lesson needs it: names {}, type {}, columns {}. "
+        "You set one sync option too many: one is missing in the first version, and no other.",
+        named(names),
+        entry.tableType().name(),
+        columns,
     )
 
 
@@ -257,54 +288,94 @@ def _jobs(spark) -> set[int]:
 
 
 @check("13.4")
-def merges_logs(lab, merge_logs):
-    """Let the answer compact a copy of a table with logs, then again after one more deltacommit."""
+def reads_as_the_readers_do(lab, reads):
+    """Run the answer's queries on the files of an unknown table; compare with its real readers."""
+    queries = {as_text(reader): as_text(sql) for reader, sql in dict(reads).items()}
+    lacking = {*READERS} - {*queries}
+    expect(not lacking, "There is no query for {}.", named(lacking))
     path, _ = _unknown_table(lab)
-    copy = scratch_copy(lab, path, "logs")
-    said = []
-    for deltacommits in (2, 1):
-        if deltacommits == 1:
-            shipped = _orders(lab, "id < 30", "'shipped'", minute=2)
-            _append(shipped, copy, MERGE_ON_READ | {"hoodie.table.name": _name(path)})
-        instants = completed_instants(lab, copy)
-        commits = {instant.requested for instant in lab.xray(copy).instants}
-        before, base_before = _rows(lab, copy), _counted(_rows(lab, copy, READ_OPTIMISED))
-        merge_logs(copy)
-        table, after = lab.xray(copy), _rows(lab, copy)
-        now, then = _words(_counted(after)), _words(_counted(before))
-        lost = commits - {instant.requested for instant in table.instants}
-        expect(
-            after == before and not lost,
-            "The table had {}, and now it has {} and {} earlier commits. Only merge the logs: a "
-            "compaction changes no row, and keeps the timeline.",
-            then,
-            now,
-            "not all of its" if lost else "its",
-        )
-        base_rows = _rows(lab, copy, READ_OPTIMISED)
-        base = _words(_counted(base_rows))
-        expect(
-            not any(i.action == "compaction" and not i.completed for i in table.instants),
-            "The compaction is planned, and nobody has run it: read-optimised says {}, as before. "
-            "`op` says what the procedure does.",
-            base,
-        )
-        expect(
-            base_rows == after or base != _words(base_before),
-            "Read-optimised says {}, as before; the snapshot says {}. Nothing was merged: by "
-            "default the procedure waits for five deltacommits. This table has had {} since its "
-            "last compaction, and your function must not wait for another.",
-            base,
-            now,
-            deltacommits,
-        )
-        expect(base_rows == after, "Read-optimised says {}; the snapshot says {}.", base, now)
-        expect_no_metadata(lab, copy, "QUICK")
-        expect_added(lab, copy, instants)
-        said.append((_words(base_before), base))
-    return (
-        f"Before, a read-optimised query said {said[0][0]}. Now it says {said[0][1]}, as the "
-        "snapshot does: after two deltacommits, and after one more."
+    files, name = rows_in_files(lab, path), f"tasted_{secrets.token_hex(3)}"
+    rows = {
+        "snapshot": rows_of(path).to_pandas(),
+        "read-optimised": read_optimised(path),
+        "folder": whole_folder(lab, path),
+    }
+    days = random.sample(DAYS, 2)
+    lab.spark.sql(f"CREATE TABLE {name} USING hudi LOCATION '{path}'")
+    try:
+        for listed in (days[:1], days):
+            day = f"partition_date = '{listed[-1]}'"
+            lab.spark.sql(f"ALTER TABLE {name} ADD IF NOT EXISTS PARTITION ({day})")
+            rows["Trino"] = _read_by_trino(lab, name, rows["read-optimised"], listed)
+            known = known_days(lab, name)
+            for reader in READERS:
+                _expect_read(reader, queries[reader], files, known, rows[reader])
+    finally:
+        lab.spark.sql(f"DROP TABLE IF EXISTS {name}")
+    orders = ", ".join(f"{reader} {len(rows[reader]):,}" for reader in READERS)
+    return f"The rows of each reader, to the order: {orders}, of {len(files):,} in the files."
+
+
+def _read_by_trino(lab, name: str, base: pd.DataFrame, listed: list[str]) -> pd.DataFrame:
+    """Return Trino's rows of a table; where Trino was left out, those that it would return."""
+    if service("trino").running():
+        return ask_trino(lab, f"SELECT order_id, status FROM {name}")
+    return base[base["partition_date"].isin(listed)]
+
+
+def _expect_read(
+    reader: str, sql: str, files: pd.DataFrame, known: pd.DataFrame, wanted: pd.DataFrame
+) -> None:
+    """Check that a query on `files` and `known` returns the rows that a reader returned."""
+    with duckdb.connect() as connection:
+        connection.register("files", files)
+        connection.register("known", known)
+        try:
+            answer = connection.execute(sql).df()
+        except duckdb.Error as refusal:
+            raise Unreadable(f"{reader}: DuckDB does not run your query: {refusal}") from None
+    found, right = (
+        Counter((as_text(order), status) for order, status in as_rows(rows, ("order_id", "status")))
+        for rows in (answer, wanted)
+    )
+    more, fewer = found - right, right - found
+
+    def of(kind: str) -> set[tuple]:
+        return set(as_rows(files[files["kind"] == kind], ("order_id", "status")))
+
+    unlisted = files[~files["partition_date"].isin(known["partition_date"])]
+    hidden = {*more} & set(as_rows(unlisted, ("order_id", "status")))
+    times = Counter(order for order, _ in found.elements())
+    twice = [order for order, count in times.items() if count > 1]
+    expect(
+        reader != "Trino" or not hidden - of("log"),
+        "Trino: {} of your rows are of partitions that `known` does not list.",
+        len(hidden),
+    )
+    expect(
+        reader == "snapshot" or not {*more} & of("log"),
+        "{}: {} of your rows are from logs, which this reader does not open.",
+        reader,
+        len({*more} & of("log")),
+    )
+    expect(
+        reader == "folder" or not {*more} & of("old") - of("base"),
+        "{}: {} of your rows are from old base files, which belong to no current slice.",
+        reader,
+        len({*more} & of("old") - of("base")),
+    )
+    expect(
+        reader != "snapshot" or not twice,
+        "snapshot: {} orders are in your rows twice. A snapshot merges the logs into the base "
+        "files: which of both rows wins?",
+        len(twice),
+    )
+    expect(
+        not more and not fewer,
+        "{}: your query lacks {} of the reader's rows, and has {} that the reader does not get.",
+        reader,
+        fewer.total(),
+        more.total(),
     )
 
 
@@ -312,8 +383,8 @@ def merges_logs(lab, merge_logs):
 def _unknown_table(lab) -> tuple[str, States]:
     """Return a table's path and contents; it has random numbers of orders in three partitions.
 
-    Its second commit pays orders of two partitions, which creates logs, and adds orders to the
-    third, which creates a new base file next to the old one.
+    Its second commit pays orders of two partitions, which creates logs. It adds orders to the third
+    and deletes some there, which creates a new base file next to the old one.
     """
     path = lab.scratch("orders")
     first, more = random.randint(120, 240), random.randint(20, 60)
@@ -321,14 +392,15 @@ def _unknown_table(lab) -> tuple[str, States]:
     writes = (
         (f"id < {first}", f"id % {paid_early} = 0"),
         (
-            f"id < {paid_later} AND id % 3 > 0 OR "
+            f"id < {paid_later} AND id % 3 > 0 OR id IN (21, 42) OR "
             f"id BETWEEN {first} AND {first + more} AND id % 3 = 0",
             f"id < {paid_later}",
         ),
     )
     for minute, (which, paid) in enumerate(writes):
         rows = _orders(lab, which, f"IF({paid}, 'paid', 'new')", minute)
-        _append(rows, path, MERGE_ON_READ)
+        gone = "order_id IN ('O-21', 'O-42')" if minute else "false"
+        _append(rows.withColumn("_hoodie_is_deleted", expr(gone)), path, MERGE_ON_READ)
     table = lab.xray(path)
     as_of_first = {"as.of.instant": table.instants[0].requested}
     now, then, base = (

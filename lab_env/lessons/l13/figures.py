@@ -1,10 +1,8 @@
-"""Shows the results of several engines for the same queries, as a matrix of rows and errors.
-
-Also shows the readers whose number of delivered rows is not the number of new rows.
-"""
+"""Pictures of lesson 13: which files each engine reads, its replies, what follows a bookmark."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from html import escape
@@ -12,7 +10,10 @@ from html import escape
 import pandas as pd
 
 from lab_env.platform.display import heat as shown
-from lab_env.platform.display.palette import AMBER, GREEN, GREY
+from lab_env.platform.display.chart import new_chart, note, svg
+from lab_env.platform.display.palette import AMBER, BLUE, GREEN, GREY, VERMILION
+from lab_env.tables.hudi.table import FileSlice, Snapshot
+from lab_env.tables.hudi.timeline import Instant
 
 SAME, OTHER, NONE = "same", "other", "none"
 MAX_ERROR_LENGTH = 90  # characters of an error that a cell shows; the hover text has all of it
@@ -133,19 +134,82 @@ def _as_text(value: object) -> str:
     return str(value)
 
 
-def draw_differences(deliveries: pd.DataFrame, expected: str) -> str:
-    """Return row counts as an HTML table; those that differ from the column `expected` are amber.
+def draw_reads(
+    table: Snapshot, known: Collection[str], taken: Mapping[str, Mapping[str, int]]
+) -> str:
+    """Return, as HTML, how many orders each engine took from each current file of a table.
 
-    There is a row per reader and a column per engine; NaN stands for an engine that was left out.
+    Args:
+        known: the partitions that the metastore lists.
+        taken: orders by file, by engine; a row from a log has the id of its file group as file.
     """
-    rows = ["".join(map(shown.heading, ["", *deliveries.columns]))]
-    for reader, numbers in deliveries.iterrows():
-        row = shown.cell(escape(str(reader)), "left")
-        for number in numbers:
-            if pd.isna(number):
-                row += shown.cell("left out", "left")
-            else:
-                differs = number != numbers[expected]
-                row += shown.cell(f"{number:,.0f}", heat=0.4 if differs else None)
+    places = [
+        (part, kind)
+        for part in table.current
+        for kind in ("base", "log")
+        if any(file.kind == kind for file in part.files)
+    ]
+    days = Counter(part.partition for part, _ in places)
+    rows = [
+        shown.heading("", span=2)
+        + "".join(shown.heading(day.partition("=")[2], span=files) for day, files in days.items()),
+        shown.heading("") + shown.heading("finds partitions in", "left"),
+    ]
+    rows[1] += "".join(
+        shown.heading(f"{kind} file" if kind == "base" else kind) for _, kind in places
+    )
+    listed = "".join(
+        f"<td colspan='{files}' style='{shown.STYLE.format('center')}'>"
+        f"{'listed' if day in known else '<b>not listed</b>'}</td>"
+        for day, files in days.items()
+    )
+    rows.append(shown.cell("<i>in the metastore</i>", "left") + shown.cell("") + listed)
+    first = next(iter(taken))
+    for engine in taken:
+        row = shown.cell(f"<b>{escape(engine)}</b>", "left")
+        row += shown.cell("the metastore" if engine == "Trino" else "the table's folder", "left")
+        for part, kind in places:
+            here, there = (_orders_from(part, kind, taken[name]) for name in (engine, first))
+            tint = shown.tint(GREEN if here == there else AMBER, 0.25)
+            style = f"{shown.STYLE.format('right')};{tint};border:3px solid transparent"
+            row += f"<td style='{style};background-clip:padding-box'>{here:,}</td>"
         rows.append(row)
-    return shown.table(rows, f"Amber: not the rows that are {expected}.")
+    return shown.table(rows, f"Orders taken from each file. Amber: not the orders of {first}.")
+
+
+def _orders_from(part: FileSlice, kind: str, taken: Mapping[str, int]) -> int:
+    """Return how many orders an engine took from the base file, or from the logs, of a slice."""
+    if kind == "log":
+        return taken.get(part.group, 0)
+    return taken.get(part.base.name, 0) if part.base else 0
+
+
+def draw_bookmarks(commits: Sequence[Instant], delivered: pd.DataFrame) -> str:
+    """Draw commits on a line of time, and two bookmarks as flags with what each engine delivers.
+
+    Args:
+        commits: the commits that are drawn; the bookmarks are the two times of the last one.
+        delivered: a row for each of both bookmarks, requested time first; a column per engine.
+    """
+    figure, axes = new_chart("What comes after the bookmark?", "", "", width=8.0, height=2.6)
+    for place in range(len(commits)):
+        axes.plot([3 * place, 3 * place + 2], [0, 0], linewidth=9, color=BLUE, alpha=0.5)
+        note(axes, f"commit {place + 1}", (3 * place + 1, 0), (0, -16), ha="center")
+    end = 3 * len(commits) - 3
+    names = "_hoodie_commit_time\n(requested)", "completion time"
+    for (at, look), name, (_, numbers) in zip(
+        ((end, "right"), (end + 2, "left")), names, delivered.iterrows(), strict=True
+    ):
+        axes.plot([at, at], [0, 1.5], color=VERMILION, linewidth=1.5)
+        counts = [
+            f"{engine}: {'left out' if pd.isna(n) else f'{n:,.0f}'}"
+            for engine, n in numbers.items()
+        ]
+        shift = -6 if look == "right" else 6
+        note(axes, "\n".join([name, *counts]), (at, 1.5), (shift, 0), ha=look, va="top")
+    axes.set(
+        xlim=(-1, end + 5), ylim=(-0.8, 1.7), xticks=[], yticks=[], xlabel="time (not to scale)"
+    )
+    axes.grid(False)
+    axes.spines["left"].set_visible(False)
+    return svg(figure)

@@ -28,8 +28,9 @@ def spark_sql(query: str, table: str, then: Instant) -> str:
 
 
 def trino_sql(query: str, table: str, then: Instant) -> str:
-    """Return one of the five questions in Trino's SQL; `order_ts` is in microseconds there."""
-    select = f"SELECT {COLUMNS}, order_ts / 1000 AS changed_at FROM"
+    """Return one of the five questions in Trino's SQL."""
+    changed_at = "CAST(round(to_unixtime(order_ts) * 1000) AS bigint) AS changed_at"
+    select = f"SELECT {COLUMNS}, {changed_at} FROM"
     moment = pd.to_datetime(then.requested, format="%Y%m%d%H%M%S%f")
     latest = f"TABLE(hudi_table_changes('{table}', 'latest_state', '{then.completed}'))"
     feed = f"TABLE(hudi_table_changes('{table}', 'cdc', '{then.requested}'))"
