@@ -757,6 +757,11 @@ reads = {
 }
 lab.check("13.4", reads)
 
+# %% equivalent="13.4"
+# SQL ROW_NUMBER() OVER (PARTITION BY order_id … commit DESC) = 1 → ROW_NUMBER() OVER (PARTITION BY order_id … commit DESC) <= 1: numbers begin at 1
+# SQL kind = 'base' → kind <= 'base': log and old come after base
+# SQL kind = 'base' → kind <= 'base' (again): log and old come after base
+
 # %% [markdown] hint="13.4"
 # Three of the four are one `SELECT` with a `WHERE` on `kind`. Which kinds does each reader open? One of them also needs `known`.
 

@@ -293,6 +293,8 @@ def reads_as_the_readers_do(lab, reads):
     queries = {as_text(reader): as_text(sql) for reader, sql in dict(reads).items()}
     lacking = {*READERS} - {*queries}
     expect(not lacking, "There is no query for {}.", named(lacking))
+    more = {*queries} - {*READERS}
+    expect(not more, "None of the four readers is called {}.", named(more))
     path, _ = _unknown_table(lab)
     files, name = rows_in_files(lab, path), f"tasted_{secrets.token_hex(3)}"
     rows = {
