@@ -822,7 +822,8 @@ boards = {
     "orders_mor": show_board("orders_mor"),
     "orders_mor_ro": show_board("orders_mor_ro"),
     "in SQL": spark.sql("""
-        SELECT status, sum(amount) AS revenue FROM hudi_query('orders_mor_ro', 'snapshot') GROUP BY status
+        SELECT status, sum(amount) AS revenue
+        FROM hudi_query('orders_mor_ro', 'snapshot') GROUP BY status
     """),
     "until today": spark.table("orders_mor_ro")
     .groupBy("status")
