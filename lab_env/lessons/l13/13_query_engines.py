@@ -952,7 +952,7 @@ from lab_env.lessons.l13.questions import changed_since
 
 
 def count_since(table, bookmark):
-    """How many rows each engine delivers after a bookmark."""
+    """Return the number of rows that each engine delivers after a bookmark."""
     count = "SELECT count(*) AS n FROM"
     changes = f"{count} hudi_table_changes('{table}', 'latest_state', '{bookmark}')"
     later = f"{count} {table} WHERE _hoodie_commit_time > '{bookmark}'"

@@ -698,7 +698,7 @@ lab.use_reference("20.3")
 
 
 def bet(this, other):
-    """What your rule says of the seconds of two sources, measured now."""
+    """Return your rule's claim about the seconds of two sources, measured now."""
     for rows in (this, other) * 3:  # warm up: the first queries compile code
         seconds_of(rows)
     return decide(lambda: (seconds_of(this), seconds_of(other)))

@@ -22,7 +22,7 @@ TRUTHS = {INCONCLUSIVE: 1.0, LOWER: 1 / SLOWER, HIGHER: SLOWER}  # times as long
 
 @dataclass(frozen=True)
 class Machine:
-    """What a simulated measurement consists of."""
+    """A simulated machine, with what disturbs its measurements."""
 
     seconds: float = 0.15  # in a median round, of the system that both are compared with
     slow_rounds: float = 0.25  # spread of what both systems of a round share, as a logarithm
